@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use orlop::host::flow::{Clock, FlowHost, HostParts, Submission, SystemClock};
 use orlop_core::attempt::{AttemptEnd, AttemptKey, AttemptSpec, EndResult, FileValue};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::ports::substrate::{AttemptReport, FlowOwner, Substrate};
 use orlop_core::spec::flow::ResourceTemplates;
 use orlop_core::spec::meta::ObjectReference;
@@ -56,11 +56,11 @@ fn end(result: EndResult) -> AttemptEnd {
 
 #[async_trait]
 impl Substrate for Functions {
-    async fn ensure_resources(&self, _: &FlowOwner, _: &ResourceTemplates) -> Result<Vec<ObjectReference>, PortError> {
+    async fn ensure_resources(&self, _: &FlowOwner, _: &ResourceTemplates) -> Result<Vec<ObjectReference>, Problem> {
         Ok(Vec::new())
     }
 
-    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, PortError> {
+    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, Problem> {
         let reference =
             ObjectReference { kind: "Function".into(), name: spec.key.instance(), ..ObjectReference::default() };
         let ended = self.known().get(&spec.key).cloned();
@@ -79,32 +79,32 @@ impl Substrate for Functions {
         Ok(reference)
     }
 
-    async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError> {
+    async fn adopt(&self, spec: AttemptSpec) -> Result<(), Problem> {
         let ended = self.known().get(&spec.key).cloned().unwrap_or_else(|| end(EndResult::Lost));
         self.report(&spec.key, ended);
         Ok(())
     }
 
-    async fn cancel(&self, key: &AttemptKey, _grace: Option<Duration>) -> Result<(), PortError> {
+    async fn cancel(&self, key: &AttemptKey, _grace: Option<Duration>) -> Result<(), Problem> {
         let ended = self.known().get(key).cloned().unwrap_or_else(|| end(EndResult::Cancelled));
         self.report(key, ended);
         Ok(())
     }
 
-    async fn suspend(&self, _key: &AttemptKey) -> Result<(), PortError> {
+    async fn suspend(&self, _key: &AttemptKey) -> Result<(), Problem> {
         Ok(())
     }
 
-    async fn resume(&self, _key: &AttemptKey) -> Result<(), PortError> {
+    async fn resume(&self, _key: &AttemptKey) -> Result<(), Problem> {
         Ok(())
     }
 
-    async fn forget(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn forget(&self, key: &AttemptKey) -> Result<(), Problem> {
         self.known().remove(key);
         Ok(())
     }
 
-    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError> {
+    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, Problem> {
         Ok(self.known().keys().filter(|key| &*key.flow == flow).cloned().collect())
     }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::spec::artifact::HttpSource;
 
 /// Fetches artifacts of kind `http`.
@@ -16,5 +16,5 @@ pub trait Download: Send + Sync {
     /// # Errors
     /// Invalid when the URL is none, after too many redirects, or beyond the size limit; NotFound or Denied for answers
     /// of the 4xx kind; Transient for the rest. Messages never hold header values.
-    async fn fetch(&self, source: &HttpSource, target: &Path) -> Result<(), PortError>;
+    async fn fetch(&self, source: &HttpSource, target: &Path) -> Result<(), Problem>;
 }

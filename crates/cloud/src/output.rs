@@ -8,14 +8,14 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 use orlop_core::attempt::{FileTrouble, OUTPUT_VALUE_MAX};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 /// The error for an output that cannot be taken.
-pub(crate) fn error_of(kind: &str, name: &str, path: &str, error: PortError) -> PortError {
+pub(crate) fn error_of(kind: &str, name: &str, path: &str, error: Problem) -> Problem {
     // What is there and never can be taken; what cannot be read now counts as missing.
     let reason = if error.class == Class::Invalid { "OutputInvalid" } else { "OutputMissing" };
     let (class, reason) = (error.class, error.reason.unwrap_or(reason));
-    PortError::new(class, format!("{} (output {kind} `{name}` at {path})", error.chain())).with_reason(reason)
+    Problem::new(class, format!("{} (output {kind} `{name}` at {path})", error.chain())).with_reason(reason)
 }
 
 /// Opens a file others may be replacing: a link is not the container's file, and a pipe would wait for a writer. None when

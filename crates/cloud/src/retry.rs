@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use orlop_core::backoff::Backoff;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 /// Delay before try `n` + 1: 1 s · 2ⁿ, at most a minute, or what the other side asked for.
-pub(crate) fn delay(n: u32, error: &PortError) -> Duration {
+pub(crate) fn delay(n: u32, error: &Problem) -> Duration {
     let formula = Backoff { ceiling: Some(Duration::from_secs(60)), ..Backoff::default() };
     error.retry_after.unwrap_or_else(|| formula.delay(n, 0.0))
 }
@@ -16,10 +16,10 @@ pub(crate) fn delay(n: u32, error: &PortError) -> Duration {
 ///
 /// # Errors
 /// The last one.
-pub(crate) async fn attempt<T, F: Future<Output = Result<T, PortError>>>(
+pub(crate) async fn attempt<T, F: Future<Output = Result<T, Problem>>>(
     limit: u32,
     work: impl FnMut() -> F,
-) -> Result<T, PortError> {
+) -> Result<T, Problem> {
     attempt_watched(limit, work, |_| ()).await
 }
 
@@ -27,11 +27,11 @@ pub(crate) async fn attempt<T, F: Future<Output = Result<T, PortError>>>(
 ///
 /// # Errors
 /// The last one.
-pub(crate) async fn attempt_watched<T, F: Future<Output = Result<T, PortError>>>(
+pub(crate) async fn attempt_watched<T, F: Future<Output = Result<T, Problem>>>(
     limit: u32,
     mut work: impl FnMut() -> F,
-    failed: impl Fn(&PortError),
-) -> Result<T, PortError> {
+    failed: impl Fn(&Problem),
+) -> Result<T, Problem> {
     let mut tries = 1;
     loop {
         match work().await {

@@ -15,8 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::call::wrong;
 use super::route::Route;
-use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 
 /// How long a client may take to send a body, and how long it waits for memory.
 const SENDING: Duration = Duration::from_secs(10);
@@ -57,7 +56,7 @@ pub(super) struct RequestBody {
 }
 
 /// Takes memory; what is small takes none. More than there is waits for all of it.
-async fn take(memory: &Arc<Semaphore>, all: u32, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Error> {
+async fn take(memory: &Arc<Semaphore>, all: u32, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Problem> {
     if bytes <= SMALL {
         return Ok(None);
     }
@@ -67,7 +66,7 @@ async fn take(memory: &Arc<Semaphore>, all: u32, bytes: usize) -> Result<Option<
         Ok(Ok(taken)) => Ok(Some(taken)),
         Ok(Err(_)) | Err(_) => {
             let text = "too many large requests are under way; try again shortly";
-            Err(Box::new(Problem::new(Code::StoreUnavailable, text).after(1000)))
+            Err(Problem::coded(Code::StoreUnavailable, text).retry_after(Duration::from_millis(1000)))
         }
     }
 }
@@ -108,7 +107,7 @@ impl Bodies {
         route: &Route,
         headers: &HeaderMap,
         body: Body,
-    ) -> Result<RequestBody, Error> {
+    ) -> Result<RequestBody, Problem> {
         let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         let most = announced.unwrap_or(route.body).min(route.body);
         let share = (most > SMALL).then(|| self.share(caller));
@@ -129,14 +128,14 @@ impl Bodies {
         let needed = count * VALUE + collections * COLLECTION;
         if needed > (FOR_VALUES as usize) << 10 {
             let text = format!("the body holds too many values ({count}, names counted too); send less in one request");
-            return Err(Box::new(Problem::new(Code::TooLarge, text)));
+            return Err(Problem::coded(Code::TooLarge, text));
         }
         memory.extend(take(&self.values, FOR_VALUES, needed).await?);
         Ok(RequestBody { bytes: collected, _memory: memory, _share: share })
     }
 }
 
-async fn collect(route: &Route, announced: usize, body: Body) -> Result<Bytes, Error> {
+async fn collect(route: &Route, announced: usize, body: Body) -> Result<Bytes, Problem> {
     let mut body = Limited::new(body, route.body);
     // Pieces are put together as they come: a whole body is there once.
     let pieces = async {
@@ -149,30 +148,30 @@ async fn collect(route: &Route, announced: usize, body: Body) -> Result<Bytes, E
         Ok::<_, BoxError>(whole.freeze())
     };
     match tokio::time::timeout(SENDING, pieces).await {
-        Err(_) => Err(Box::new(Problem::new(Code::Deadline, "the body did not come within 10 s"))),
+        Err(_) => Err(Problem::coded(Code::Deadline, "the body did not come within 10 s")),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let text = match route.body {
                 0 => "this route takes no body".to_owned(),
                 limit => format!("the body has more than {limit} bytes"),
             };
-            Err(Box::new(Problem::new(Code::TooLarge, text)))
+            Err(Problem::coded(Code::TooLarge, text))
         }
         Ok(Err(_)) => Err(wrong("", "the body broke off")),
         Ok(Ok(whole)) => Ok(whole),
     }
 }
 
-fn check_type(route: &Route, headers: &HeaderMap) -> Result<(), Error> {
+fn check_type(route: &Route, headers: &HeaderMap) -> Result<(), Problem> {
     let media = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
     let essence = media.map(|media| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
     match essence.as_deref() {
         Some("application/octet-stream") if route.raw => Ok(()),
         _ if route.raw => {
             let text = "this body is bytes; send `Content-Type: application/octet-stream`";
-            Err(Box::new(Problem::new(Code::MediaType, text)))
+            Err(Problem::coded(Code::MediaType, text))
         }
         Some("application/json") => Ok(()),
-        _ => Err(Box::new(Problem::new(Code::MediaType, "bodies are JSON; send `Content-Type: application/json`"))),
+        _ => Err(Problem::coded(Code::MediaType, "bodies are JSON; send `Content-Type: application/json`")),
     }
 }
 

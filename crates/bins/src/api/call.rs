@@ -12,8 +12,7 @@ use serde_json::Value;
 use super::auth::{Access, Caller, Concern, Scope};
 use super::body::RequestBody;
 use super::route::Route;
-use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, FieldError, Problem};
+use orlop_core::error::{Code, FieldError, Problem};
 
 /// The longest idempotency key, in bytes.
 const KEY_MAX: usize = 128;
@@ -40,23 +39,23 @@ pub(super) struct Call {
 }
 
 /// The problem of one wrong field.
-pub(super) fn wrong(path: &str, message: impl Into<String>) -> Error {
-    Box::new(Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }]))
+pub(super) fn wrong(path: &str, message: impl Into<String>) -> Problem {
+    Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }])
 }
 
 /// The problem of something that is beyond the caller's token.
-pub(super) fn forbidden(detail: impl std::fmt::Display) -> Error {
-    Box::new(Problem::new(Code::Forbidden, detail.to_string()))
+pub(super) fn forbidden(detail: impl std::fmt::Display) -> Problem {
+    Problem::coded(Code::Forbidden, detail.to_string())
 }
 
 /// A fault of the server.
-pub(super) fn internal(error: impl std::fmt::Display) -> Error {
-    Box::new(Problem::new(Code::Internal, error.to_string()))
+pub(super) fn internal(error: impl std::fmt::Display) -> Problem {
+    Problem::coded(Code::Internal, error.to_string())
 }
 
 /// The problem of something that is not there, or that the caller may not see.
-pub(super) fn not_found(what: impl std::fmt::Display) -> Error {
-    Box::new(Problem::new(Code::NotFound, format!("{what} is not known")))
+pub(super) fn not_found(what: impl std::fmt::Display) -> Problem {
+    Problem::coded(Code::NotFound, format!("{what} is not known"))
 }
 
 impl Call {
@@ -79,7 +78,7 @@ impl Call {
     }
 
     /// Refuses a caller that is not good for all tenants, as far as the fleet's own matters go.
-    pub(super) fn of_the_fleet(&self, what: &str) -> Result<(), Error> {
+    pub(super) fn of_the_fleet(&self, what: &str) -> Result<(), Problem> {
         if self.may(Access::Change, &Scope::All) {
             return Ok(());
         }
@@ -87,7 +86,7 @@ impl Call {
     }
 
     /// Whose something new is: the tenant's that is asked for, else as [`Caller::tenant`] has it.
-    pub(super) fn owner(&self, asked: Option<&str>, default: &TenantName) -> Result<TenantName, Error> {
+    pub(super) fn owner(&self, asked: Option<&str>, default: &TenantName) -> Result<TenantName, Problem> {
         self.concern.decide();
         let asked = asked.map(|text| text.parse().map_err(|error| wrong("tenant", format!("{error}")))).transpose()?;
         let foreign = asked.as_ref().map(|asked: &TenantName| {
@@ -106,7 +105,7 @@ impl Call {
     }
 
     /// The same as an id; a text that can be no id names nothing.
-    pub(super) fn id<T: FromStr>(&self, name: &str, what: &str) -> Result<T, Error> {
+    pub(super) fn id<T: FromStr>(&self, name: &str, what: &str) -> Result<T, Problem> {
         let text = self.part(name);
         let shown: String = text.chars().take(64).collect();
         text.parse().map_err(|_| not_found(format_args!("{what} `{shown}`")))
@@ -118,7 +117,7 @@ impl Call {
     }
 
     /// Labels of the query, each as `KEY=VALUE`.
-    pub(super) fn labels(&self) -> Result<Vec<(String, String)>, Error> {
+    pub(super) fn labels(&self) -> Result<Vec<(String, String)>, Problem> {
         let label = |text: &str| match text.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
             _ => Err(wrong("label", "use KEY=VALUE")),
@@ -127,7 +126,7 @@ impl Call {
     }
 
     /// The only value of a member of the query.
-    pub(super) fn one(&self, name: &str) -> Result<Option<&str>, Error> {
+    pub(super) fn one(&self, name: &str) -> Result<Option<&str>, Problem> {
         let mut all = self.all(name);
         let first = all.next();
         match all.next() {
@@ -137,7 +136,7 @@ impl Call {
     }
 
     /// The only value of a member of the query, read.
-    pub(super) fn read<T: FromStr>(&self, name: &str) -> Result<Option<T>, Error>
+    pub(super) fn read<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem>
     where
         T::Err: std::fmt::Display,
     {
@@ -146,12 +145,12 @@ impl Call {
     }
 
     /// A duration of the query, such as `30s`.
-    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Error> {
+    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Problem> {
         Ok(self.read::<HumanDuration>(name)?.map(HumanDuration::get))
     }
 
     /// A switch of the query: `?name`, `?name=true` or `?name=false`.
-    pub(super) fn switch(&self, name: &str) -> Result<bool, Error> {
+    pub(super) fn switch(&self, name: &str) -> Result<bool, Problem> {
         match self.one(name)?.map(str::to_ascii_lowercase).as_deref() {
             None | Some("false") => Ok(false),
             Some("" | "true") => Ok(true),
@@ -160,13 +159,13 @@ impl Call {
     }
 
     /// How many items a list shall have.
-    pub(super) fn limit(&self) -> Result<u32, Error> {
+    pub(super) fn limit(&self) -> Result<u32, Problem> {
         let limit: u32 = self.read("limit")?.unwrap_or(100);
         if (1..=1000).contains(&limit) { Ok(limit) } else { Err(wrong("limit", "use 1 to 1000")) }
     }
 
     /// The tenants a list is about: those asked for that the caller sees; none = all.
-    pub(super) fn tenants(&self) -> Result<Option<Vec<TenantName>>, Error> {
+    pub(super) fn tenants(&self) -> Result<Option<Vec<TenantName>>, Problem> {
         let asked: Option<TenantName> = self.read("tenant")?;
         Ok(match asked {
             // Of a tenant that the caller does not see the list is empty, as of one that is not there.
@@ -177,12 +176,12 @@ impl Call {
     }
 
     /// The body as JSON.
-    pub(super) fn value(&self) -> Result<Value, Error> {
+    pub(super) fn value(&self) -> Result<Value, Problem> {
         serde_json::from_slice(&self.body.bytes).map_err(|error| wrong("", format!("the body is no JSON: {error}")))
     }
 
     /// The body as a value of a type that refuses unknown fields.
-    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         // All bodies are objects; anyone who reads them would take the members of a list for the fields, in their order.
         if self.body.bytes.trim_ascii_start().first() == Some(&b'[') {
             return Err(wrong("", "the body is a list; send an object"));
@@ -191,12 +190,12 @@ impl Call {
     }
 
     /// The same where no body is as good as an empty object.
-    pub(super) fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Error> {
+    pub(super) fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
         if self.body.bytes.is_empty() { Ok(T::default()) } else { self.json() }
     }
 
     /// The idempotency key.
-    pub(super) fn key(&self) -> Result<Option<&str>, Error> {
+    pub(super) fn key(&self) -> Result<Option<&str>, Problem> {
         let Some(value) = self.headers.get("idempotency-key") else { return Ok(None) };
         let text = value.to_str().unwrap_or_default();
         let good = !text.is_empty() && text.len() <= KEY_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -204,7 +203,7 @@ impl Call {
     }
 
     /// Refuses members of the query that the route does not know.
-    pub(super) fn check_query(&self, route: &Route) -> Result<(), Error> {
+    pub(super) fn check_query(&self, route: &Route) -> Result<(), Problem> {
         let unknown = self.query.iter().find(|(name, _)| !route.query.iter().any(|param| param.name == name));
         let Some((name, _)) = unknown else { return Ok(()) };
         let known: Vec<&str> = route.query.iter().map(|param| param.name).collect();
@@ -217,7 +216,7 @@ impl Call {
     }
 
     /// What the caller knows of the object it changes: the revision in `If-Match`.
-    pub(super) fn if_match(&self) -> Result<Option<u64>, Error> {
+    pub(super) fn if_match(&self) -> Result<Option<u64>, Problem> {
         let Some(value) = self.headers.get("if-match") else { return Ok(None) };
         let text = value.to_str().unwrap_or_default().trim();
         if text == "*" {
@@ -228,11 +227,11 @@ impl Call {
     }
 
     /// Refuses a change of something that has changed since the caller read it.
-    pub(super) fn check_revision(&self, revision: u64) -> Result<(), Error> {
+    pub(super) fn check_revision(&self, revision: u64) -> Result<(), Problem> {
         match self.if_match()? {
             Some(known) if known != revision => {
                 let text = format!("it has changed: its revision is {revision}, not {known}; read it again");
-                Err(Box::new(Problem::new(Code::Precondition, text)))
+                Err(Problem::coded(Code::Precondition, text))
             }
             _ => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! How far arrays are: counts of their elements. Those of arrays that have ended are kept, for they never change and counting
 //! takes the longer the larger an array is.
 
+use orlop_core::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +10,6 @@ use orlop_core::ports::fleet_store::{JobKind, JobRow};
 
 use super::state::{Api, store};
 use super::view::job::ElementsView;
-use crate::host::scheduler::Error;
 
 /// Arrays whose counts are kept; then the oldest go.
 const KEPT: usize = 10_000;
@@ -35,7 +35,7 @@ impl EndedCounts {
 
 impl Api {
     /// How many elements of arrays among these jobs are how far.
-    pub(super) async fn elements(&self, rows: &[JobRow]) -> Result<BTreeMap<JobId, ElementsView>, Error> {
+    pub(super) async fn elements(&self, rows: &[JobRow]) -> Result<BTreeMap<JobId, ElementsView>, Problem> {
         let arrays = || rows.iter().filter(|row| row.job.kind == JobKind::Array);
         let ended: BTreeSet<JobId> =
             arrays().filter(|row| row.unit.state.is_terminal()).map(|row| row.job.id).collect();

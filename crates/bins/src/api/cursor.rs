@@ -1,8 +1,7 @@
 //! Cursors of lists: where the next page begins, as a text that means nothing to clients.
 
-use crate::host::scheduler::Error;
-
 use super::call::{Call, wrong};
+use orlop_core::error::Problem;
 
 /// The cursor behind an item.
 pub(super) fn write(list: &str, item: &str) -> String {
@@ -22,7 +21,7 @@ pub(super) fn read(list: &str, text: &str) -> Option<String> {
 
 impl Call {
     /// The item that the request's cursor stands behind.
-    pub(super) fn cursor<T: std::str::FromStr>(&self, list: &str) -> Result<Option<T>, Error> {
+    pub(super) fn cursor<T: std::str::FromStr>(&self, list: &str) -> Result<Option<T>, Problem> {
         let Some(text) = self.one("cursor")? else { return Ok(None) };
         let item = read(list, text).and_then(|item| item.parse().ok());
         item.map(Some).ok_or_else(|| wrong("cursor", "is none of this list; use `next_cursor` as it was given"))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Code, Problem};
 use tokio::sync::watch;
 
 use super::auth::{Bearer, Caller, Rates, Role, Scope, SecretHash};
@@ -15,13 +15,12 @@ use super::route::Needs;
 use super::state::{Api, store};
 use super::token_cache::TokenCache;
 use super::until::Holder;
-use crate::host::scheduler::{Error, Handle};
+use crate::host::scheduler::Handle;
 use crate::telemetry::metrics::Metrics;
 use crate::wire::identity::PeerCertificate;
-use crate::wire::problem::{Code, Problem};
 
-fn refused(code: Code, detail: &str) -> Error {
-    Box::new(Problem::new(code, detail))
+fn refused(code: Code, detail: &str) -> Problem {
+    Problem::coded(code, detail)
 }
 
 /// The host of an authority, without its port.
@@ -45,7 +44,7 @@ pub(super) fn check_browser(
     listed: &[String],
     headers: &HeaderMap,
     authority: Option<&str>,
-) -> Result<(), Error> {
+) -> Result<(), Problem> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).or(authority).unwrap_or_default();
     if loopback && !is_loopback(host_of(host)) {
@@ -74,8 +73,8 @@ pub(crate) const JOIN: &str = "join";
 /// A store that says nothing for so long is not there: anyone who asks hears that instead of waiting with it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-fn silent() -> PortError {
-    PortError::new(Class::Transient, "the store does not answer")
+fn silent() -> Problem {
+    Problem::new(Class::Transient, "the store does not answer")
 }
 
 /// From where a call comes.
@@ -118,7 +117,7 @@ impl Guard {
     }
 
     /// Whether somebody who was let pass still would be.
-    pub(super) async fn holds(&self, holder: &Holder, ours: bool) -> Result<bool, Error> {
+    pub(super) async fn holds(&self, holder: &Holder, ours: bool) -> Result<bool, Problem> {
         let holds = async {
             match holder {
                 Holder::Worker(certificate) => self.known.is_good(&self.handle, certificate, ours).await,
@@ -132,12 +131,12 @@ impl Guard {
     }
 
     /// Who calls; whether it comes too fast is asked then. A token that is none is given as an empty text.
-    pub(crate) async fn identify(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
+    pub(crate) async fn identify(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Problem> {
         let caller = tokio::time::timeout(PATIENCE, self.caller(token, origin)).await;
         caller.unwrap_or_else(|_| Err(store(&silent())))
     }
 
-    async fn caller(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
+    async fn caller(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Problem> {
         let Some(text) = token else {
             return Err(self.stranger(origin, "give a token: `Authorization: Bearer orlop_…`"));
         };
@@ -158,7 +157,7 @@ impl Guard {
     }
 
     /// Refuses a worker of this machine, which has no certificate, without the client token.
-    pub(crate) fn check_client(&self, token: Option<&str>, origin: Origin) -> Result<(), Error> {
+    pub(crate) fn check_client(&self, token: Option<&str>, origin: Origin) -> Result<(), Problem> {
         let shown = token.and_then(|text| Bearer::parse(text.trim()).ok());
         if shown.is_some_and(|bearer| self.is_client(&bearer)) {
             return Ok(());
@@ -174,7 +173,7 @@ impl Guard {
         certificate: &PeerCertificate,
         ours: bool,
         origin: Origin,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Problem> {
         let good = tokio::time::timeout(PATIENCE, self.known.is_good(&self.handle, certificate, ours)).await;
         if good.unwrap_or_else(|_| Err(store(&silent())))? {
             return Ok(());
@@ -183,13 +182,13 @@ impl Guard {
     }
 
     /// Refuses who is known and calls too fast.
-    pub(crate) fn check_pace(&self, caller: &Caller) -> Result<(), Error> {
+    pub(crate) fn check_pace(&self, caller: &Caller) -> Result<(), Problem> {
         let Some(token) = &caller.token else { return Ok(()) };
         self.rates.token(token, self.handle.clock().monotonic()).map_err(too_fast)
     }
 
     /// The refusal of somebody who does not show who it is.
-    pub(crate) fn stranger(&self, origin: Origin, detail: &str) -> Error {
+    pub(crate) fn stranger(&self, origin: Origin, detail: &str) -> Problem {
         self.metrics.transport.auth_failures.inc();
         match self.rates.address(origin.address, self.handle.clock().monotonic()) {
             Ok(()) => refused(Code::Unauthenticated, detail),
@@ -209,7 +208,7 @@ impl Guard {
 
 impl Caller {
     /// Refuses who has not a role.
-    pub(crate) fn check(&self, role: Role) -> Result<(), Error> {
+    pub(crate) fn check(&self, role: Role) -> Result<(), Problem> {
         if self.role.may(role) {
             return Ok(());
         }
@@ -220,7 +219,12 @@ impl Caller {
 
 impl Api {
     /// Who calls: nobody in particular where anybody may.
-    pub(super) async fn identify(&self, needs: Needs, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
+    pub(super) async fn identify(
+        &self,
+        needs: Needs,
+        headers: &HeaderMap,
+        peer: SocketAddr,
+    ) -> Result<Caller, Problem> {
         if !matches!(needs, Needs::Role(_)) {
             return Ok(Caller { role: Role::Viewer, scope: Scope::Tenants(Default::default()), ..Caller::local() });
         }
@@ -234,8 +238,9 @@ impl Api {
     }
 }
 
-fn too_fast(wait: u64) -> Error {
-    Box::new(Problem::new(Code::RateLimited, "requests come too fast; wait a little").after(wait.max(1)))
+fn too_fast(wait: u64) -> Problem {
+    Problem::coded(Code::RateLimited, "requests come too fast; wait a little")
+        .retry_after(Duration::from_millis(wait.max(1)))
 }
 #[cfg(test)]
 mod tests {

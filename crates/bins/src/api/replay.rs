@@ -13,8 +13,7 @@ use super::call::Call;
 use super::reply::{Answer, Reply};
 use super::route::{Repeat, Route};
 use super::state::{Api, store};
-use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -76,8 +75,8 @@ impl Api {
     }
 }
 
-fn conflict(text: &str) -> Error {
-    Box::new(Problem::new(Code::Conflict, text))
+fn conflict(text: &str) -> Problem {
+    Problem::coded(Code::Conflict, text)
 }
 
 fn again(known: &IdempotencyRecord, hash: [u8; 32], concern: &Concern) -> Answer {
@@ -85,7 +84,7 @@ fn again(known: &IdempotencyRecord, hash: [u8; 32], concern: &Concern) -> Answer
     concern.decide();
     if known.body_hash != hash {
         let text = "this idempotency key was used for another request; use a new one";
-        return Err(Box::new(Problem::new(Code::IdempotencyMismatch, text)));
+        return Err(Problem::coded(Code::IdempotencyMismatch, text));
     }
     let kept: Value = serde_json::from_str(&known.response).unwrap_or_default();
     if let Some(Ok(tenant)) = kept["tenant"].as_str().map(str::parse) {

@@ -6,11 +6,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
-use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, PROBLEM_JSON, Problem};
+use crate::wire::problem::{PROBLEM_JSON, body, retry_after_ms};
+use orlop_core::error::{Code, Problem};
 
 /// What a route gives.
-pub(super) type Answer = Result<Reply, Error>;
+pub(super) type Answer = Result<Reply, Problem>;
 
 /// The header that tells a repeated answer.
 const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
@@ -43,9 +43,8 @@ impl Reply {
 
     /// An answer with a body.
     pub(super) fn json(code: u16, body: &impl Serialize) -> Answer {
-        let body = serde_json::to_value(body).map_err(|error| {
-            Box::new(Problem::new(Code::Internal, format!("the answer cannot be written: {error}")))
-        })?;
+        let body = serde_json::to_value(body)
+            .map_err(|error| Problem::coded(Code::Internal, format!("the answer cannot be written: {error}")))?;
         Ok(Self::new(code, Content::Json(body)))
     }
 
@@ -142,15 +141,15 @@ impl Reply {
 
 /// A problem as an HTTP response.
 pub(super) fn problem(mut problem: Problem, request_id: &str) -> Response {
-    problem.instance = Some(request_id.to_owned());
-    let mut response = Response::new(Body::from(problem.body().to_string()));
+    problem.details_mut().instance = Some(request_id.to_owned());
+    let mut response = Response::new(Body::from(body(&problem).to_string()));
     *response.status_mut() = status(problem.code.http());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
     if problem.code == Code::Unauthenticated {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    if let Some(wait) = problem.retry_after_ms {
+    if let Some(wait) = retry_after_ms(&problem) {
         headers.insert(RETRY_AFTER, HeaderValue::from(wait.div_ceil(1000).max(1)));
     }
     finish(response, request_id)

@@ -26,9 +26,8 @@ use super::route::{Method, Needs, Repeat, Route};
 use super::state::Api;
 use super::table::{ROOT, ROUTES};
 use super::until::{Ending, Holder, until};
-use crate::host::scheduler::Error;
 use crate::listen::Connection;
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 
 /// Everything the interface answers.
 pub fn router(api: &Arc<Api>) -> Router {
@@ -41,12 +40,12 @@ pub fn router(api: &Arc<Api>) -> Router {
     }
     let nothing = async |request: Request| {
         let id = request_id(request.headers());
-        reply::problem(Problem::new(Code::NotFound, "there is no such route"), &id)
+        reply::problem(Problem::coded(Code::NotFound, "there is no such route"), &id)
     };
     let other = async |request: Request| {
         let (id, method) = (request_id(request.headers()), request.method());
         let text = format!("this route has no method {method}; `Allow` says which it has");
-        reply::problem(Problem::new(Code::MethodNotAllowed, text), &id)
+        reply::problem(Problem::coded(Code::MethodNotAllowed, text), &id)
     };
     let router = router.method_not_allowed_fallback(other).fallback(nothing);
     match api.options.origins.is_empty() {
@@ -61,7 +60,7 @@ fn method(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
     let answer = async move |ConnectInfo(peer): ConnectInfo<SocketAddr>, params: Params, request: Request| {
         let Ok(params) = params else {
             let id = request_id(request.headers());
-            return reply::problem(Problem::new(Code::NotFound, "the path is no text"), &id);
+            return reply::problem(Problem::coded(Code::NotFound, "the path is no text"), &id);
         };
         let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         serve(api, route, peer, params, request).await
@@ -117,7 +116,7 @@ async fn serve(
             }
             None => reply.response(&id),
         },
-        Err(problem) => reply::problem(*problem, &id),
+        Err(problem) => reply::problem(problem, &id),
     };
     tracing::debug!(
         target: "orlop::api",
@@ -203,12 +202,12 @@ async fn pass(
     };
     if answer.is_ok() && route.needs != Needs::Nothing && !decided.is_decided() {
         tracing::error!(target: "orlop::api", route = route.name, "nobody decided whose objects this is about; the answer is held back");
-        return Err(Box::new(Problem::new(Code::Internal, "access to this object was not checked")));
+        return Err(Problem::coded(Code::Internal, "access to this object was not checked"));
     }
     answer
 }
 
-fn query(uri: &Uri) -> Result<Vec<(String, String)>, Error> {
+fn query(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
     let read = Query::<Vec<(String, String)>>::try_from_uri(uri);
     read.map(|Query(pairs)| pairs).map_err(|_| wrong("", "the query cannot be read"))
 }

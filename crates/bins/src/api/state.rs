@@ -1,8 +1,9 @@
 //! What all requests share: the server behind them, metrics, rates, tokens. Decides nothing about a single request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use orlop_core::error::PortError;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Epoch, TenantName};
 use orlop_core::ports::fleet_store::{AuditEntry, Kind, Record, WriteBatch};
 use orlop_core::rate::Rate;
@@ -18,10 +19,9 @@ use super::refusal_log::RefusalLog;
 use super::replay::Replays;
 use super::streams::Streams;
 use crate::host::scheduler::flows::Flows;
-use crate::host::scheduler::{Error, Handle, Status, Stop};
+use crate::host::scheduler::{Handle, Status, Stop};
 use crate::telemetry::metrics::Metrics;
 use crate::wire::identity::Authority;
-use crate::wire::problem::{Code, Problem};
 
 /// How the interface behaves.
 #[derive(Clone, Debug)]
@@ -165,22 +165,24 @@ impl Api {
     }
 
     /// The epoch in which this server may write.
-    pub(super) fn epoch(&self) -> Result<Epoch, Error> {
+    pub(super) fn epoch(&self) -> Result<Epoch, Problem> {
         match self.handle.status() {
             Status::Leading { epoch } => Ok(epoch),
             Status::Standby { leader } => {
                 let detail = "this server does not lead; ask the one that does";
-                Err(Box::new(Problem { leader, ..Problem::new(Code::NotLeader, detail).after(1000) }))
+                let mut problem = Problem::coded(Code::NotLeader, detail).retry_after(Duration::from_secs(1));
+                problem.details_mut().leader = leader;
+                Err(problem)
             }
             Status::Restoring | Status::Stopped => {
                 let detail = "nothing can be written down now; try again shortly";
-                Err(Box::new(Problem::new(Code::StoreUnavailable, detail).after(1000)))
+                Err(Problem::coded(Code::StoreUnavailable, detail).retry_after(Duration::from_millis(1000)))
             }
         }
     }
 
     /// Writes records that are not the loop's: tokens, answers to repeated requests.
-    pub(crate) async fn write(&self, records: Vec<Record>) -> Result<(), Error> {
+    pub(crate) async fn write(&self, records: Vec<Record>) -> Result<(), Problem> {
         let epoch = self.epoch()?;
         let token = |record: &Record| match record {
             Record::Put(entry) => entry.kind == Kind::Token,
@@ -198,11 +200,11 @@ impl Api {
 }
 
 /// The problem of a store that failed.
-pub(super) fn store(error: &PortError) -> Error {
+pub(super) fn store(error: &Problem) -> Problem {
     use orlop_core::error::Class;
     let code = match error.class {
         Class::Fatal => Code::Internal,
         _ => Code::StoreUnavailable,
     };
-    Box::new(Problem::new(code, error.chain()).after(1000))
+    Problem::coded(code, error.chain()).retry_after(Duration::from_secs(1))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use orlop_cloud::bus::local::LocalSubscription;
@@ -10,8 +11,8 @@ use orlop_core::ports::bus::{BusEvent, Delivery, EventBody, SUBJECT_ROOT, Subjec
 use tokio::sync::broadcast;
 
 use super::auth::Caller;
-use crate::host::scheduler::{Error, Handle};
-use crate::wire::problem::{Code, Problem};
+use crate::host::scheduler::Handle;
+use orlop_core::error::{Code, Problem};
 
 /// Streams at once, those of one token, and those of the client token.
 const ALL: usize = 1000;
@@ -73,7 +74,7 @@ impl Streams {
     ///
     /// # Errors
     /// RateLimited: there are as many as there may be, in all or of its token.
-    pub(super) fn permit(&self, caller: &Caller) -> Result<StreamPermit, Error> {
+    pub(super) fn permit(&self, caller: &Caller) -> Result<StreamPermit, Problem> {
         let whose = caller.name().to_owned();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let (all, own) = (open.values().sum::<usize>(), open.get(&whose).copied().unwrap_or(0));
@@ -86,7 +87,7 @@ impl Streams {
                 return Ok(StreamPermit { open: Arc::clone(&self.open), whose });
             }
         };
-        Err(Box::new(Problem::new(Code::RateLimited, text).after(5000)))
+        Err(Problem::coded(Code::RateLimited, text).retry_after(Duration::from_millis(5000)))
     }
 
     /// How many are open.
@@ -99,7 +100,7 @@ impl Streams {
     ///
     /// # Errors
     /// As of the bus.
-    pub(super) fn events(&self, handle: &Handle) -> Result<Events, Error> {
+    pub(super) fn events(&self, handle: &Handle) -> Result<Events, Problem> {
         let mut hub = self.hub.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = hub.upgrade() {
             return Ok(Events::new(sender));

@@ -1,6 +1,7 @@
 //! Tokens and certificates of workers as the store has them, for the guard: read once, and again when one was written, when
 //! another term of leadership began, or after a while. What was revoked or has expired is good for nothing from then on.
 
+use orlop_core::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,7 @@ use orlop_core::time::Time;
 use super::auth::{Bearer, Caller, Role, Scope, SecretHash, TokenId};
 use super::guard::ACCESS;
 use super::state::store;
-use crate::host::scheduler::{Error, Handle, Status};
+use crate::host::scheduler::{Handle, Status};
 use crate::wire::identity::PeerCertificate;
 
 /// How long a token is not read again, in milliseconds. Every change of one is known before, as this server makes it; this
@@ -136,7 +137,7 @@ impl TokenCache {
 
     /// Whether a worker may use its certificate, which the transport has checked. `ours`: this fleet signs them, so each worker
     /// has a record.
-    pub(super) async fn is_good(&self, handle: &Handle, shown: &PeerCertificate, ours: bool) -> Result<bool, Error> {
+    pub(super) async fn is_good(&self, handle: &Handle, shown: &PeerCertificate, ours: bool) -> Result<bool, Problem> {
         let (now, print) = (handle.clock().monotonic(), shown.fingerprint());
         let leads = match handle.status() {
             Status::Leading { epoch } => Some(epoch),
@@ -178,7 +179,7 @@ impl TokenCache {
     }
 
     /// Whether a token that was good still is.
-    pub(super) async fn is_live(&self, handle: &Handle, token: &TokenId) -> Result<bool, Error> {
+    pub(super) async fn is_live(&self, handle: &Handle, token: &TokenId) -> Result<bool, Problem> {
         let found = handle.store().entry(Token::KIND, token.as_str()).await.map_err(|error| store(&error))?;
         let wall = handle.clock().wall();
         Ok(found.as_ref().and_then(stored).is_some_and(|token| {
@@ -187,7 +188,7 @@ impl TokenCache {
     }
 
     /// Who shows a token; none if it is not good.
-    pub(super) async fn caller(&self, handle: &Handle, bearer: &Bearer) -> Result<Option<Caller>, Error> {
+    pub(super) async fn caller(&self, handle: &Handle, bearer: &Bearer) -> Result<Option<Caller>, Problem> {
         let (now, wall, hash) = (handle.clock().monotonic(), handle.clock().wall(), bearer.hash());
         // Only the server that leads writes tokens, so only it knows of every change.
         let leads = match handle.status() {

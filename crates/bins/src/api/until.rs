@@ -1,5 +1,6 @@
 //! Streams that end with the right to them: when the token behind one is revoked or expires, or a worker is shut out.
 
+use orlop_core::error::Problem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 use super::auth::Caller;
 use super::state::Api;
 use super::streams::StreamPermit;
-use crate::host::scheduler::{Error, Status};
+use crate::host::scheduler::Status;
 use crate::wire::identity::PeerCertificate;
 
 /// Between two looks where another server may have changed a token, and where only this one does.
@@ -100,12 +101,12 @@ impl Api {
     ///
     /// # Errors
     /// RateLimited: there are as many as there may be, in all or of its token.
-    pub(crate) fn stream(&self, caller: &Caller) -> Result<StreamPermit, Error> {
+    pub(crate) fn stream(&self, caller: &Caller) -> Result<StreamPermit, Problem> {
         self.streams.permit(caller)
     }
 
     /// Whether a right holds.
-    pub(super) async fn holds(&self, holder: &Holder) -> Result<bool, Error> {
+    pub(super) async fn holds(&self, holder: &Holder) -> Result<bool, Problem> {
         self.guard.holds(holder, self.authority().is_some()).await
     }
 

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 pub use orlop_cloud::exit::Exit;
-use orlop_core::error::PortError;
-
-use crate::host::flow::{FlowCommandError, HostError};
+use orlop_core::error::{PARAMETERS, Problem};
 
 /// A command that could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -47,37 +45,17 @@ impl Failure {
     /// What could not be done, and the error of the file system.
     #[must_use]
     pub fn io(what: &str, error: &std::io::Error) -> Self {
-        let class = PortError::from(std::io::Error::from(error.kind())).class;
+        let class = Problem::from(std::io::Error::from(error.kind())).class;
         Self::new(class.into(), format!("{what}: {error}"))
     }
 }
 
-impl From<PortError> for Failure {
-    fn from(error: PortError) -> Self {
-        Self::new(error.class.into(), error.chain())
-    }
-}
-
-impl From<HostError> for Failure {
-    fn from(error: HostError) -> Self {
-        let exit = match &error {
-            HostError::Plan(_) => Exit::Refused,
-            HostError::Parameter(_) => Exit::Usage,
-            HostError::Journal(inner) | HostError::Admission(inner) => inner.class.into(),
-            HostError::Unreadable(_) => Exit::Failed,
-        };
-        Self::new(exit, error.to_string())
-    }
-}
-
-impl From<FlowCommandError> for Failure {
-    fn from(error: FlowCommandError) -> Self {
-        let exit = match &error {
-            FlowCommandError::NotFound(_) => Exit::NotFound,
-            FlowCommandError::Conflict(_) => Exit::Conflict,
-            FlowCommandError::Failed(_) => Exit::Failed,
-            FlowCommandError::Gone => Exit::Unreachable,
-        };
-        Self::new(exit, error.to_string())
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        match problem.fields.as_slice() {
+            // The values of a flow's parameters are options of a verb.
+            [wrong] if wrong.path == PARAMETERS => Self::usage(&wrong.message),
+            _ => Self::new(problem.class.into(), problem.chain()),
+        }
     }
 }

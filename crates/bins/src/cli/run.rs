@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::ports::journal::FlowJournal as _;
@@ -372,7 +372,7 @@ async fn lock(run: &RunDir, name: &RunName) -> Result<(Door, RunLock), Failure> 
 /// What to do where steps cannot run in containers.
 pub(super) fn without_engine(error: SetupError) -> Failure {
     let way = match &error {
-        SetupError::Port(_) => return PortError::from(error).into(),
+        SetupError::Port(_) => return Problem::from(error).into(),
         SetupError::Engine(_) => "start a container engine".to_owned(),
         SetupError::NotBuilt => format!("build it with `{}`", crate::features::install("docker")),
     };

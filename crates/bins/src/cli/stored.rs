@@ -11,9 +11,7 @@ use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
 use crate::host::control::{Client, is_stopped};
-use crate::host::flow::{
-    Clock as _, FlowCommand, FlowCommandError, RecordOptions, SystemClock, leave, plan_of, replay,
-};
+use crate::host::flow::{Clock as _, FlowCommand, RecordOptions, SystemClock, leave, plan_of, replay};
 use crate::host::home::RunDir;
 use crate::host::local::LocalSetup;
 use crate::view::items::Items;
@@ -120,9 +118,10 @@ pub(super) async fn order(run: &RunDir, order: FlowCommand) -> Result<bool, Fail
         };
         drop(door);
         match client.order(order.clone()).await {
-            Ok(()) => return Ok(true),
+            Ok(true) => return Ok(true),
             // It was just ending: there is none now, or a new one.
-            Err(FlowCommandError::Gone) if tries < TRIES => tries += 1,
+            Ok(false) if tries < TRIES => tries += 1,
+            Ok(false) => return Err(Failure::unreachable("the host of the flow has gone; try again")),
             Err(error) => return Err(error.into()),
         }
     }
@@ -224,7 +223,7 @@ async fn connect(run: &RunDir) -> Result<Option<Client>, Failure> {
 pub(super) async fn write(run: &RunDir, order: &FlowCommand) -> Result<(), Failure> {
     let journal = SqliteJournal::open(run.journal(), Access::Host).await?;
     let stored = Stored::from(&journal).await?;
-    leave(&journal, &stored.record.uid, order, SystemClock.now()).await??;
+    leave(&journal, &stored.record.uid, order, SystemClock.now()).await?;
     journal.close().await;
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_cloud::durable::{self, Durable};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::name::sha256_hex;
 use orlop_core::ports::journal::FlowJournal as _;
 use orlop_core::spec::flow::JobFlow;
@@ -236,7 +236,7 @@ async fn holds(claim: &StoredClaim, lives: bool) -> bool {
 
 /// The status of a run as its journal has it; none where the journal is of another run.
 async fn state(claim: &StoredClaim) -> Result<Option<FlowStatus>, String> {
-    let failed = |error: PortError| error.chain();
+    let failed = |error: Problem| error.chain();
     let journal = SqliteJournal::open(RunDir::new(&claim.run_dir).journal(), Access::Viewer).await.map_err(failed)?;
     if !journal.list().await.map_err(failed)?.iter().any(|flow| flow.uid == claim.uid) {
         return Ok(None);
@@ -270,7 +270,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl Admission for WaitForKey {
-    async fn next(&mut self) -> Result<AdmissionDecision, PortError> {
+    async fn next(&mut self) -> Result<AdmissionDecision, Problem> {
         loop {
             for run_dir in std::mem::take(&mut self.before) {
                 end_of(&run_dir).await?;
@@ -281,7 +281,7 @@ impl Admission for WaitForKey {
             let folder = self.folder.clone();
             let asked = tokio::task::spawn_blocking(move || folder.ask()).await;
             let asked = asked.map_err(|error| {
-                PortError::new(Class::Fatal, "asking the concurrency limiter broke off").because(error)
+                Problem::new(Class::Fatal, "asking the concurrency limiter broke off").because(error)
             })?;
             let (answer, others) = asked?;
             let (uids, ends) = match answer {
@@ -322,7 +322,7 @@ impl WaitForKey {
 
 /// Has a run end for another's sake. One without a host has nothing to wait for unless attempts are left: then its next
 /// host, or its deletion, ends them.
-async fn replace(holder: &StoredClaim) -> Result<(), PortError> {
+async fn replace(holder: &StoredClaim) -> Result<(), Problem> {
     let run = RunDir::new(&holder.run_dir);
     // Somebody deletes it: that is an end, too.
     let door = match run.door().await {
@@ -338,9 +338,10 @@ async fn replace(holder: &StoredClaim) -> Result<(), PortError> {
     let Some(_lock) = run.lock()? else { return Ok(()) };
     let journal = SqliteJournal::open(run.journal(), Access::Host).await?;
     match leave(&journal, &holder.uid, &FlowCommand::Replace, SystemClock.now()).await {
-        Ok(Ok(())) => {}
-        // It has ended meanwhile.
-        Ok(Err(refused)) => tracing::debug!(run = holder.name, %refused, "a run is not replaced"),
+        Ok(()) => {}
+        Err(ended) if ended.class == Class::Conflict => {
+            tracing::debug!(run = holder.name, %ended, "a run is not replaced");
+        }
         Err(error) => tracing::warn!(run = holder.name, %error, "a run without a host cannot be stopped"),
     }
     journal.close().await;
@@ -348,7 +349,7 @@ async fn replace(holder: &StoredClaim) -> Result<(), PortError> {
 }
 
 /// Waits until the host of a run has gone.
-async fn end_of(run_dir: &Path) -> Result<(), PortError> {
+async fn end_of(run_dir: &Path) -> Result<(), Problem> {
     if let Some(client) = connect(run_dir).await? {
         match client.watch().await {
             Ok(mut watch) => while let Ok(Some(_)) = watch.next().await {},

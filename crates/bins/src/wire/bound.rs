@@ -1,6 +1,7 @@
 //! What a received message may hold: the error of one that holds more, and the checks all messages share. Never repairs
 //! anything.
 
+use orlop_core::error::{FieldError, Problem};
 use std::collections::BTreeMap;
 
 use orlop_core::time::Time;
@@ -54,10 +55,10 @@ impl WireError {
     }
 }
 
-impl From<WireError> for super::problem::Problem {
+impl From<WireError> for Problem {
     fn from(error: WireError) -> Self {
         let (path, message) = (error.field.to_owned(), error.what);
-        Self::invalid(vec![super::problem::FieldError { path, message }])
+        Self::invalid(vec![FieldError { path, message }])
     }
 }
 

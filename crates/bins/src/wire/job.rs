@@ -5,8 +5,9 @@ use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
 
 use super::bound::{LIST_MAX, OnWire, WireError, at_most, same_values};
-use super::problem::{Code, FieldError, Problem};
+use super::problem::of_spec;
 use super::proto::v1;
+use orlop_core::error::{Code, FieldError, Problem};
 
 same_values! {
     JobState = v1::JobState, "state" {
@@ -41,31 +42,31 @@ fn key(text: String) -> Result<Option<String>, WireError> {
 }
 
 impl TryFrom<v1::SubmitRequest> for Submission {
-    type Error = Box<Problem>;
+    type Error = Problem;
 
     /// Reads and checks all jobs; the error tells of every fault of every job, each with its place.
-    fn try_from(wire: v1::SubmitRequest) -> Result<Self, Box<Problem>> {
+    fn try_from(wire: v1::SubmitRequest) -> Result<Self, Problem> {
         if wire.jobs.is_empty() {
-            return Err(Box::new(WireError::new("jobs", "is empty; submit one or more").into()));
+            return Err(WireError::new("jobs", "is empty; submit one or more").into());
         }
         if wire.jobs.len() > BATCH_MAX {
             let detail = format!("{} jobs are too many for one submit; use at most {BATCH_MAX}", wire.jobs.len());
-            return Err(Box::new(Problem::new(Code::TooLarge, detail)));
+            return Err(Problem::coded(Code::TooLarge, detail));
         }
-        let key = key(wire.idempotency_key).map_err(|error| Box::new(error.into()))?;
+        let key = key(wire.idempotency_key)?;
         let (mut jobs, mut errors) = (Vec::with_capacity(wire.jobs.len()), Vec::new());
         for (at, job) in wire.jobs.into_iter().enumerate() {
             let path = format!("jobs[{at}]");
             match serde_json::from_slice(&job).map(|json| JobSpec::from_json(&json)) {
                 Ok(Ok(spec)) => jobs.push(spec),
-                Ok(Err(faults)) => errors.extend(Problem::of_spec(faults, &path).errors),
+                Ok(Err(faults)) => errors.extend(of_spec(faults, &path).fields),
                 Err(error) => errors.push(FieldError { path, message: format!("is no JSON: {error}") }),
             }
             if errors.len() >= LIST_MAX {
                 break;
             }
         }
-        if errors.is_empty() { Ok(Self { jobs, key }) } else { Err(Box::new(Problem::invalid(errors))) }
+        if errors.is_empty() { Ok(Self { jobs, key }) } else { Err(Problem::invalid(errors)) }
     }
 }
 

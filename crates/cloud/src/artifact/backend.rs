@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::uploads::{UploadError, UploadStore};
 
@@ -52,25 +52,25 @@ pub trait ArtifactBackend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The disk or the database.
-    fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, PortError>;
+    fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, Problem>;
 
     /// Names of the uploads that are here.
     ///
     /// # Errors
     /// The disk or the database.
-    fn uploads(&self) -> Result<Vec<String>, PortError>;
+    fn uploads(&self) -> Result<Vec<String>, Problem>;
 
     /// Digests of the artifacts that are here and begin with a byte.
     ///
     /// # Errors
     /// The disk or the database.
-    fn shard(&self, first: u8) -> Result<Vec<String>, PortError>;
+    fn shard(&self, first: u8) -> Result<Vec<String>, Problem>;
 
     /// Removes an artifact. One that is not there is fine.
     ///
     /// # Errors
     /// The disk or the database.
-    fn remove(&self, sha256: &str) -> Result<(), PortError>;
+    fn remove(&self, sha256: &str) -> Result<(), Problem>;
 }
 
 /// The content of an artifact. Reading blocks.
@@ -110,20 +110,20 @@ impl ArtifactBackend for UploadStore {
         Self::discard(self, upload)
     }
 
-    fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, PortError> {
+    fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, Problem> {
         let content = |(file, bytes)| Box::new(StoredFile { file, bytes }) as Box<dyn ArtifactContent>;
         Ok(self.read(sha256)?.map(content))
     }
 
-    fn uploads(&self) -> Result<Vec<String>, PortError> {
+    fn uploads(&self) -> Result<Vec<String>, Problem> {
         Self::uploads(self)
     }
 
-    fn shard(&self, first: u8) -> Result<Vec<String>, PortError> {
+    fn shard(&self, first: u8) -> Result<Vec<String>, Problem> {
         Self::shard(self, first)
     }
 
-    fn remove(&self, sha256: &str) -> Result<(), PortError> {
+    fn remove(&self, sha256: &str) -> Result<(), Problem> {
         Self::remove(self, sha256)
     }
 }

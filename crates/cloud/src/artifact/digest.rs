@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use sha2::{Digest as _, Sha256};
 
 use super::meter::{Meter, Stream};
@@ -47,9 +47,9 @@ impl<W: Write> Write for Hashing<W> {
 /// Digest of everything a reader gives.
 pub(super) fn of(
     reader: &mut dyn Read,
-    read_failed: &dyn Fn(io::Error) -> PortError,
+    read_failed: &dyn Fn(io::Error) -> Problem,
     meter: &Meter,
-) -> Result<String, PortError> {
+) -> Result<String, Problem> {
     let mut hashing = Hashing::new(io::sink());
     // Stored bytes may be more than the limit of what they unpack to.
     meter.unlimited().copy(Stream { reader, read_failed, writer: &mut hashing, write_failed: read_failed })?;

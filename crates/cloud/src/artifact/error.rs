@@ -3,18 +3,18 @@
 use std::io;
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 /// The reason of errors about what a store does not take: links that lead out, pipes, devices.
 pub(super) const UNSTORABLE: &str = "OutputInvalid";
 
 /// A file or folder could not be read.
-pub(super) fn reading(path: &Path, error: io::Error) -> PortError {
+pub(super) fn reading(path: &Path, error: io::Error) -> Problem {
     told(format!("{} cannot be read", path.display()), error)
 }
 
 /// A file or folder could not be written.
-pub(super) fn writing(path: &Path, error: io::Error) -> PortError {
+pub(super) fn writing(path: &Path, error: io::Error) -> Problem {
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
         io::ErrorKind::ReadOnlyFilesystem => "; use a run directory on a disk that can be written",
@@ -23,14 +23,14 @@ pub(super) fn writing(path: &Path, error: io::Error) -> PortError {
     told(format!("{} cannot be written{hint}", path.display()), error)
 }
 
-fn told(message: String, error: io::Error) -> PortError {
+fn told(message: String, error: io::Error) -> Problem {
     // An error on its way through a library may have lost its kind but not its number.
     let kind = error.raw_os_error().map_or(error.kind(), |number| io::Error::from_raw_os_error(number).kind());
-    PortError::new(PortError::from(io::Error::from(kind)).class, message).because(error)
+    Problem::new(Problem::from(io::Error::from(kind)).class, message).because(error)
 }
 
 /// The bytes of an archive are not what they should be.
-pub(super) fn broken(error: io::Error) -> PortError {
+pub(super) fn broken(error: io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::InvalidData
         | io::ErrorKind::InvalidInput
@@ -41,14 +41,14 @@ pub(super) fn broken(error: io::Error) -> PortError {
 }
 
 /// An artifact cannot be unpacked, and why.
-pub(super) fn unfit(why: impl std::fmt::Display) -> PortError {
-    PortError::new(Class::Invalid, format!("the artifact cannot be unpacked: {why}"))
+pub(super) fn unfit(why: impl std::fmt::Display) -> Problem {
+    Problem::new(Class::Invalid, format!("the artifact cannot be unpacked: {why}"))
 }
 
 /// There is something where an artifact is to be delivered.
-pub(super) fn occupied(target: &Path) -> PortError {
+pub(super) fn occupied(target: &Path) -> Problem {
     let message = format!("there is something at {} already; deliver the artifact elsewhere", target.display());
-    PortError::new(Class::Exists, message)
+    Problem::new(Class::Exists, message)
 }
 
 #[cfg(test)]

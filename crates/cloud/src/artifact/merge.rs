@@ -5,12 +5,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::error::{reading, unfit, writing};
 
 /// Moves everything in `from` into `into`, a folder of the same file system; files of the same name are replaced.
-pub(super) fn merge(from: &Path, into: &Path) -> Result<(), PortError> {
+pub(super) fn merge(from: &Path, into: &Path) -> Result<(), Problem> {
     let mut open = vec![PathBuf::new()];
     while let Some(folder) = open.pop() {
         let source = from.join(&folder);

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::Limits;
 
@@ -25,9 +25,9 @@ pub(super) struct Meter {
 /// What is copied where, and what to say when either side fails.
 pub(super) struct Stream<'a> {
     pub(super) reader: &'a mut dyn Read,
-    pub(super) read_failed: &'a dyn Fn(io::Error) -> PortError,
+    pub(super) read_failed: &'a dyn Fn(io::Error) -> Problem,
     pub(super) writer: &'a mut dyn Write,
-    pub(super) write_failed: &'a dyn Fn(io::Error) -> PortError,
+    pub(super) write_failed: &'a dyn Fn(io::Error) -> Problem,
 }
 
 impl Meter {
@@ -52,7 +52,7 @@ impl Meter {
     }
 
     /// Counts an entry.
-    pub(super) fn entry(&mut self) -> Result<(), PortError> {
+    pub(super) fn entry(&mut self) -> Result<(), Problem> {
         self.wanted()?;
         self.entries += 1;
         if self.entries > self.limits.max_entries {
@@ -62,29 +62,29 @@ impl Meter {
     }
 
     /// The error of an artifact with too many entries.
-    pub(super) fn too_many(&self) -> PortError {
+    pub(super) fn too_many(&self) -> Problem {
         let message = format!("the artifact has more than {} files, folders and links", self.limits.max_entries);
-        PortError::new(Class::Invalid, message).with_reason("OutputTooLarge")
+        Problem::new(Class::Invalid, message).with_reason("OutputTooLarge")
     }
 
     /// Holds while this many more bytes are within the limit; counts nothing.
-    pub(super) fn allows(&self, bytes: u64) -> Result<(), PortError> {
+    pub(super) fn allows(&self, bytes: u64) -> Result<(), Problem> {
         if bytes > self.limits.max_bytes.saturating_sub(self.bytes) {
             let message = format!("the artifact has more than {} bytes{}", self.limits.max_bytes, self.hint);
-            return Err(PortError::new(Class::Invalid, message).with_reason("OutputTooLarge"));
+            return Err(Problem::new(Class::Invalid, message).with_reason("OutputTooLarge"));
         }
         Ok(())
     }
 
-    fn wanted(&self) -> Result<(), PortError> {
+    fn wanted(&self) -> Result<(), Problem> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(PortError::new(Class::Transient, "nobody waits for the artifact any more"));
+            return Err(Problem::new(Class::Transient, "nobody waits for the artifact any more"));
         }
         Ok(())
     }
 
     /// Copies until the reader ends. Gives the number of bytes.
-    pub(super) fn copy(&mut self, stream: Stream<'_>) -> Result<u64, PortError> {
+    pub(super) fn copy(&mut self, stream: Stream<'_>) -> Result<u64, Problem> {
         let mut buffer = vec![0; CHUNK];
         let mut copied = 0;
         loop {

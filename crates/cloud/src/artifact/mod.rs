@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::artifact::ArtifactStore;
 use orlop_core::spec::artifact::Archive;
 use orlop_core::spec::status::ArtifactLocation;
@@ -75,7 +75,7 @@ impl CasStore {
     ///
     /// # Errors
     /// NotFound when there is no such directory; Denied without rights to it; Capacity when the disk is full.
-    pub fn open(run_dir: impl AsRef<Path>, limits: Limits) -> Result<Self, PortError> {
+    pub fn open(run_dir: impl AsRef<Path>, limits: Limits) -> Result<Self, Problem> {
         Ok(Self { files: Arc::new(Files::open(run_dir.as_ref())?), limits })
     }
 
@@ -85,7 +85,7 @@ impl CasStore {
     ///
     /// # Errors
     /// Invalid when the location is none of a store; Denied without rights; Capacity when the disk is full.
-    pub async fn take_over(&self, run_dir: impl AsRef<Path>, location: &ArtifactLocation) -> Result<bool, PortError> {
+    pub async fn take_over(&self, run_dir: impl AsRef<Path>, location: &ArtifactLocation) -> Result<bool, Problem> {
         if location.kind != "cas" {
             return Ok(false);
         }
@@ -98,7 +98,7 @@ impl CasStore {
     ///
     /// # Errors
     /// Invalid when the location is none of a store; as of the disk.
-    pub fn place(&self, location: &ArtifactLocation) -> Result<PathBuf, PortError> {
+    pub fn place(&self, location: &ArtifactLocation) -> Result<PathBuf, Problem> {
         self.files.prepared(&Reference::of(location, None)?.sha256)
     }
 
@@ -112,7 +112,7 @@ impl CasStore {
         archive: Option<Archive>,
         unpack: bool,
         target: &Path,
-    ) -> Result<(), PortError> {
+    ) -> Result<(), Problem> {
         let order =
             unpack::DeliveryOrder { unpack, replace: true, ..unpack::DeliveryOrder::of(location, archive, target)? };
         self.run(move |files, meter| unpack::get(files, meter, &order)).await
@@ -121,12 +121,12 @@ impl CasStore {
     /// Runs blocking work that stops when this future is dropped.
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Files, &mut Meter) -> Result<T, PortError> + Send + 'static,
-    ) -> Result<T, PortError> {
+        work: impl FnOnce(&Files, &mut Meter) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         let guard = StopOnDrop(Arc::new(AtomicBool::new(false)));
         let (files, mut meter) = (Arc::clone(&self.files), Meter::new(self.limits, Arc::clone(&guard.0)));
         let done = tokio::task::spawn_blocking(move || work(&files, &mut meter)).await;
-        done.map_err(|error| PortError::new(Class::Fatal, "work of the artifact store broke off").because(error))?
+        done.map_err(|error| Problem::new(Class::Fatal, "work of the artifact store broke off").because(error))?
     }
 }
 
@@ -134,7 +134,7 @@ impl CasStore {
 ///
 /// # Errors
 /// Invalid when it is no folder, is larger than the limits, or a link in it leads out of it; as of the disk.
-pub fn pack_folder(folder: &Path, limits: Limits) -> Result<std::fs::File, PortError> {
+pub fn pack_folder(folder: &Path, limits: Limits) -> Result<std::fs::File, Problem> {
     let folder: PathBuf = folder.components().collect();
     pack::folder(&folder, &mut Meter::of_one_call(limits))
 }
@@ -150,7 +150,7 @@ impl Drop for StopOnDrop {
 
 #[async_trait]
 impl ArtifactStore for CasStore {
-    async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, PortError> {
+    async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, Problem> {
         // Without a trailing slash, behind which a link would be followed.
         let source: PathBuf = source.components().collect();
         self.run(move |files, meter| pack::put(files, meter, &source, archive)).await
@@ -162,12 +162,12 @@ impl ArtifactStore for CasStore {
         archive: Option<Archive>,
         unpack: bool,
         target: &Path,
-    ) -> Result<(), PortError> {
+    ) -> Result<(), Problem> {
         let order = unpack::DeliveryOrder { unpack, ..unpack::DeliveryOrder::of(location, archive, target)? };
         self.run(move |files, meter| unpack::get(files, meter, &order)).await
     }
 
-    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, PortError> {
+    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, Problem> {
         let reference = Reference::of(location, None)?;
         let size = location.size_bytes;
         self.run(move |files, _| files.contains(&reference, size)).await

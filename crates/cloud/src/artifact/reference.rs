@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::artifact::{Archive, ArchiveFormat, Compression};
 use orlop_core::spec::status::ArtifactLocation;
 
@@ -71,7 +71,7 @@ pub(super) struct Reference {
 
 impl Reference {
     /// That of a location. `archive` says how its producer packed it, where the reference does not.
-    pub(super) fn of(location: &ArtifactLocation, archive: Option<Archive>) -> Result<Self, PortError> {
+    pub(super) fn of(location: &ArtifactLocation, archive: Option<Archive>) -> Result<Self, Problem> {
         let parsed = Self::parse(&location.reference)
             .filter(|reference| location.sha256.is_empty() || location.sha256 == reference.sha256);
         let Some(mut reference) = parsed else {
@@ -79,7 +79,7 @@ impl Reference {
                 "`{}` with digest `{}` is no artifact of this store; let its step run again",
                 location.reference, location.sha256
             );
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         };
         if let (true, Some(archive)) = (reference.packing.suffix().is_empty(), archive) {
             reference.packing = archive.into();

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tempfile::NamedTempFile;
 
 use super::error::{reading, writing};
@@ -30,7 +30,7 @@ impl Files {
         Self { digests: cas.join("sha256"), unfinished: cas.join("tmp") }
     }
 
-    pub(super) fn open(run_dir: &Path) -> Result<Self, PortError> {
+    pub(super) fn open(run_dir: &Path) -> Result<Self, Problem> {
         let files = Self::at(run_dir);
         let cas = run_dir.join("cas");
         for (folder, parent) in [(&cas, run_dir), (&files.digests, &*cas), (&files.unfinished, &*cas)] {
@@ -41,7 +41,7 @@ impl Files {
     }
 
     /// Removes what crashed writers have left.
-    fn sweep(&self) -> Result<(), PortError> {
+    fn sweep(&self) -> Result<(), Problem> {
         let failed = |error| reading(&self.unfinished, error);
         let now = SystemTime::now();
         for file in fs::read_dir(&self.unfinished).map_err(failed)? {
@@ -63,7 +63,7 @@ impl Files {
     }
 
     /// The same, in a folder that is there.
-    pub(super) fn prepared(&self, sha256: &str) -> Result<PathBuf, PortError> {
+    pub(super) fn prepared(&self, sha256: &str) -> Result<PathBuf, Problem> {
         let place = self.place(sha256);
         create_folder(place.parent().unwrap_or(&self.digests), &self.digests)?;
         Ok(place)
@@ -74,7 +74,7 @@ impl Files {
         self.digests.join(digits)
     }
 
-    pub(super) fn contains(&self, reference: &Reference, size: u64) -> Result<bool, PortError> {
+    pub(super) fn contains(&self, reference: &Reference, size: u64) -> Result<bool, Problem> {
         let place = self.place(&reference.sha256);
         match fs::symlink_metadata(&place) {
             Ok(found) => Ok(found.is_file() && (size == 0 || found.len() == size)),
@@ -84,20 +84,20 @@ impl Files {
     }
 
     /// Opens stored bytes.
-    pub(super) fn open_stored(&self, reference: &Reference) -> Result<(PathBuf, File), PortError> {
+    pub(super) fn open_stored(&self, reference: &Reference) -> Result<(PathBuf, File), Problem> {
         let place = self.place(&reference.sha256);
         match File::open(&place) {
             Ok(file) => Ok((place, file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let message = format!("artifact {reference} is not stored; let its step run again");
-                Err(PortError::new(Class::NotFound, message))
+                Err(Problem::new(Class::NotFound, message))
             }
             Err(error) => Err(reading(&place, error)),
         }
     }
 
     /// Takes a stored file over from another store; false when it is not there.
-    pub(super) fn take_over(&self, other: &Self, reference: &Reference) -> Result<bool, PortError> {
+    pub(super) fn take_over(&self, other: &Self, reference: &Reference) -> Result<bool, Problem> {
         let from = other.place(&reference.sha256);
         if !fs::symlink_metadata(&from).is_ok_and(|found| found.is_file()) {
             return Ok(false);
@@ -130,14 +130,14 @@ impl Files {
     }
 
     /// A file to be written, which goes away by itself unless it is kept.
-    pub(super) fn unfinished(&self) -> Result<NamedTempFile, PortError> {
+    pub(super) fn unfinished(&self) -> Result<NamedTempFile, Problem> {
         NamedTempFile::new_in(&self.unfinished).map_err(|error| writing(&self.unfinished, error))
     }
 
     /// Keeps a written file under its digest: on disk first, then in one step, in place of an equal one.
     ///
     /// Replacing an equal file mends one that was damaged; whoever reads the old one goes on reading it.
-    pub(super) fn keep(&self, file: NamedTempFile, sha256: &str) -> Result<(), PortError> {
+    pub(super) fn keep(&self, file: NamedTempFile, sha256: &str) -> Result<(), Problem> {
         let place = self.prepared(sha256)?;
         let failed = |error| writing(&place, error);
         file.as_file().set_permissions(Permissions::from_mode(0o444)).map_err(failed)?;
@@ -148,7 +148,7 @@ impl Files {
 }
 
 /// Creates a folder unless it is there, and has its name on disk.
-fn create_folder(folder: &Path, parent: &Path) -> Result<(), PortError> {
+fn create_folder(folder: &Path, parent: &Path) -> Result<(), Problem> {
     match fs::create_dir(folder) {
         Ok(()) => sync(parent),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -156,6 +156,6 @@ fn create_folder(folder: &Path, parent: &Path) -> Result<(), PortError> {
     }
 }
 
-fn sync(folder: &Path) -> Result<(), PortError> {
+fn sync(folder: &Path) -> Result<(), Problem> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| writing(folder, error))
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 
@@ -44,7 +44,7 @@ pub enum UploadError {
     },
     /// The disk.
     #[error(transparent)]
-    Disk(#[from] PortError),
+    Disk(#[from] Problem),
 }
 
 /// Lower-case hexadecimal.
@@ -80,7 +80,7 @@ pub fn digest_of(file: &mut impl Read) -> io::Result<(String, u64)> {
 }
 
 /// Names in a folder; none when it is not there.
-fn names(folder: &Path) -> Result<Vec<String>, PortError> {
+fn names(folder: &Path) -> Result<Vec<String>, Problem> {
     let failed = |error| reading(folder, error);
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -114,7 +114,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// Denied without rights to it; Capacity when the disk is full.
-    pub fn open(folder: &Path) -> Result<Self, PortError> {
+    pub fn open(folder: &Path) -> Result<Self, Problem> {
         let uploads = folder.join("uploads");
         fs::create_dir_all(&uploads).map_err(|error| writing(&uploads, error))?;
         Ok(Self { files: Arc::new(Files::open(folder)?), uploads })
@@ -216,7 +216,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// The disk.
-    pub fn read(&self, sha256: &str) -> Result<Option<(File, u64)>, PortError> {
+    pub fn read(&self, sha256: &str) -> Result<Option<(File, u64)>, Problem> {
         if !is_digest(sha256) {
             return Ok(None);
         }
@@ -233,12 +233,12 @@ impl UploadStore {
     ///
     /// # Errors
     /// Invalid when it has not; the disk.
-    pub fn adopt(&self, file: NamedTempFile, sha256: &str) -> Result<(), PortError> {
+    pub fn adopt(&self, file: NamedTempFile, sha256: &str) -> Result<(), Problem> {
         let place = file.path().to_owned();
         let (found, _) = digest(&mut file.reopen().map_err(|error| reading(&place, error))?)
             .map_err(|error| reading(&place, error))?;
         if found != sha256 {
-            return Err(PortError::new(Class::Invalid, format!("what was fetched is {found}, not {sha256}")));
+            return Err(Problem::new(Class::Invalid, format!("what was fetched is {found}, not {sha256}")));
         }
         self.files.keep(file, sha256)
     }
@@ -247,7 +247,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// The disk.
-    pub fn unfinished(&self) -> Result<NamedTempFile, PortError> {
+    pub fn unfinished(&self) -> Result<NamedTempFile, Problem> {
         self.files.unfinished()
     }
 
@@ -256,7 +256,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// The disk.
-    pub fn deliver(&self, sha256: &str, target: &Path, mode: FileMode) -> Result<bool, PortError> {
+    pub fn deliver(&self, sha256: &str, target: &Path, mode: FileMode) -> Result<bool, Problem> {
         let Some((mut stored, _)) = self.read(sha256)? else { return Ok(false) };
         match fs::remove_file(target) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(writing(target, error)),
@@ -285,7 +285,7 @@ impl UploadStore {
     /// # Errors
     /// Invalid when it is no such archive, one of its links leads out of it, or something else is at a place that it needs;
     /// the disk.
-    pub fn unpack(&self, sha256: &str, folder: &Path) -> Result<bool, PortError> {
+    pub fn unpack(&self, sha256: &str, folder: &Path) -> Result<bool, Problem> {
         let Some((mut stored, _)) = self.read(sha256)? else { return Ok(false) };
         if digest(&mut stored).map_err(|error| reading(&self.files.place(sha256), error))?.0 != sha256 {
             return self.damaged(sha256);
@@ -296,7 +296,7 @@ impl UploadStore {
     }
 
     /// Removes content that is not what its digest says, as if it had not been here.
-    fn damaged(&self, sha256: &str) -> Result<bool, PortError> {
+    fn damaged(&self, sha256: &str) -> Result<bool, Problem> {
         tracing::warn!(sha256, "a stored artifact is damaged; it is removed");
         self.remove(sha256)?;
         Ok(false)
@@ -306,7 +306,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// The disk.
-    pub fn shrink(&self, limit: u64) -> Result<(), PortError> {
+    pub fn shrink(&self, limit: u64) -> Result<(), Problem> {
         let mut all = self.files.all().map_err(|error| reading(&self.uploads, error))?;
         let mut total: u64 = all.iter().map(|(_, bytes, _)| bytes).sum();
         all.sort_by_key(|(.., used)| *used);
@@ -324,7 +324,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// The disk.
-    pub fn uploads(&self) -> Result<Vec<String>, PortError> {
+    pub fn uploads(&self) -> Result<Vec<String>, Problem> {
         names(&self.uploads)
     }
 
@@ -332,7 +332,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// The disk.
-    pub fn shard(&self, first: u8) -> Result<Vec<String>, PortError> {
+    pub fn shard(&self, first: u8) -> Result<Vec<String>, Problem> {
         let first = format!("{first:02x}");
         let digests = names(&self.files.shard(&first))?.into_iter().map(|rest| format!("{first}{rest}"));
         Ok(digests.filter(|digest| is_digest(digest)).collect())
@@ -342,7 +342,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// The disk.
-    pub fn remove(&self, sha256: &str) -> Result<(), PortError> {
+    pub fn remove(&self, sha256: &str) -> Result<(), Problem> {
         if !is_digest(sha256) {
             return Ok(());
         }

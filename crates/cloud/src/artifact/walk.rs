@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::error::{UNSTORABLE, reading};
 use super::meter::Meter;
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 /// Looks at a path, which is shown as `name`. A file is opened, so that it stays what it was found to be.
-pub(super) fn look(path: &Path, name: &Path) -> Result<Kind, PortError> {
+pub(super) fn look(path: &Path, name: &Path) -> Result<Kind, Problem> {
     let failed = |error| reading(path, error);
     let found = fs::symlink_metadata(path).map_err(failed)?;
     let kind = found.file_type();
@@ -51,7 +51,7 @@ pub(super) fn look(path: &Path, name: &Path) -> Result<Kind, PortError> {
         _ => "no file, folder or link",
     };
     let message = format!("{} is {what}, which cannot be stored; remove it", name.display());
-    Err(PortError::new(Class::Invalid, message).with_reason(UNSTORABLE))
+    Err(Problem::new(Class::Invalid, message).with_reason(UNSTORABLE))
 }
 
 /// The members of a tree. Holds the names of one folder a level.
@@ -73,13 +73,13 @@ pub(super) struct Member {
 }
 
 impl Walk {
-    pub(super) fn new(root: &Path, meter: &Meter) -> Result<Self, PortError> {
+    pub(super) fn new(root: &Path, meter: &Meter) -> Result<Self, Problem> {
         let members = members(root, meter)?;
         Ok(Self { root: root.to_owned(), folders: vec![(PathBuf::new(), members)] })
     }
 
     /// The next member; none at the end.
-    pub(super) fn next(&mut self, meter: &mut Meter) -> Result<Option<Member>, PortError> {
+    pub(super) fn next(&mut self, meter: &mut Meter) -> Result<Option<Member>, Problem> {
         while let Some((folder, members)) = self.folders.last_mut() {
             let Some(member) = members.next() else {
                 self.folders.pop();
@@ -99,7 +99,7 @@ impl Walk {
 }
 
 /// Names in a folder, in order.
-fn members(folder: &Path, meter: &Meter) -> Result<std::vec::IntoIter<OsString>, PortError> {
+fn members(folder: &Path, meter: &Meter) -> Result<std::vec::IntoIter<OsString>, Problem> {
     let failed = |error| reading(folder, error);
     let mut names = Vec::new();
     for member in fs::read_dir(folder).map_err(failed)? {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::bus::{BusEvent, Delivery, EventBus, RING, SubjectFilter, Subscription, check_events};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -59,7 +59,7 @@ impl LocalBus {
     ///
     /// # Errors
     /// Invalid when a body is too long or a subject is none of the fleet's.
-    pub fn publish_now(&self, events: Vec<BusEvent>) -> Result<(), PortError> {
+    pub fn publish_now(&self, events: Vec<BusEvent>) -> Result<(), Problem> {
         check_events(&events)?;
         for event in events {
             let id = event.id;
@@ -76,11 +76,11 @@ impl LocalBus {
     ///
     /// # Errors
     /// Capacity when too many listen.
-    pub fn listen(&self, filter: SubjectFilter) -> Result<LocalSubscription, PortError> {
+    pub fn listen(&self, filter: SubjectFilter) -> Result<LocalSubscription, Problem> {
         if self.listeners.fetch_add(1, Ordering::Relaxed) >= LISTENERS {
             self.listeners.fetch_sub(1, Ordering::Relaxed);
             let message = format!("{LISTENERS} listen to events already; close some, or try again later");
-            return Err(PortError::new(Class::Capacity, message));
+            return Err(Problem::new(Class::Capacity, message));
         }
         let (events, listeners) = (self.ring.subscribe(), Arc::clone(&self.listeners));
         Ok(LocalSubscription { events, filter, listeners, lagged: false, held: None })
@@ -107,11 +107,11 @@ impl Drop for LocalSubscription {
 
 #[async_trait]
 impl EventBus for LocalBus {
-    async fn publish(&self, events: Vec<BusEvent>) -> Result<(), PortError> {
+    async fn publish(&self, events: Vec<BusEvent>) -> Result<(), Problem> {
         self.publish_now(events)
     }
 
-    async fn subscribe(&self, filter: SubjectFilter) -> Result<Box<dyn Subscription>, PortError> {
+    async fn subscribe(&self, filter: SubjectFilter) -> Result<Box<dyn Subscription>, Problem> {
         Ok(Box::new(self.listen(filter)?))
     }
 }

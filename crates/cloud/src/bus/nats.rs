@@ -17,7 +17,7 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, Context, Message};
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::bus::{BusEvent, Delivery, EventBus, SUBJECT_ROOT, SubjectFilter, Subscription, check_events};
 
 /// Messages that wait for their confirmation at once.
@@ -81,10 +81,10 @@ impl fmt::Debug for NatsBus {
     }
 }
 
-fn lost(doing: &str, error: impl std::error::Error + Send + Sync + 'static) -> PortError {
+fn lost(doing: &str, error: impl std::error::Error + Send + Sync + 'static) -> Problem {
     let message =
         format!("{doing} the event bus failed: {error}; check that NATS runs with JetStream and is reachable");
-    PortError::new(Class::Transient, message)
+    Problem::new(Class::Transient, message)
 }
 
 impl NatsBus {
@@ -92,7 +92,7 @@ impl NatsBus {
     ///
     /// # Errors
     /// Transient when the server cannot be reached or has no JetStream, or refuses us.
-    pub async fn open(options: NatsOptions) -> Result<Self, PortError> {
+    pub async fn open(options: NatsOptions) -> Result<Self, Problem> {
         let mut connect = async_nats::ConnectOptions::new().name("orlop").connection_timeout(Duration::from_secs(5));
         if let Some(token) = &options.token {
             connect = connect.token(token.clone());
@@ -121,7 +121,7 @@ impl NatsBus {
 
 #[async_trait]
 impl EventBus for NatsBus {
-    async fn publish(&self, events: Vec<BusEvent>) -> Result<(), PortError> {
+    async fn publish(&self, events: Vec<BusEvent>) -> Result<(), Problem> {
         check_events(&events)?;
         let failed = |error| lost("publishing to", error);
         let mut waiting: VecDeque<PublishAckFuture> = VecDeque::new();
@@ -149,7 +149,7 @@ impl EventBus for NatsBus {
         Ok(())
     }
 
-    async fn subscribe(&self, filter: SubjectFilter) -> Result<Box<dyn Subscription>, PortError> {
+    async fn subscribe(&self, filter: SubjectFilter) -> Result<Box<dyn Subscription>, Problem> {
         let stream = self.context.get_stream(&self.options.stream).await;
         let stream = stream.map_err(|error| lost("listening to", error))?;
         let config = OrderedConfig {

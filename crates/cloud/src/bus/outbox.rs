@@ -1,7 +1,7 @@
 //! From the store's outbox to the bus: published in the order of their ids, deleted when that is confirmed. Owns one pass;
 //! when the next one comes is the server's.
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::Epoch;
 use orlop_core::ports::bus::{BusEvent, EventBus};
 use orlop_core::ports::fleet_store::{FleetStore, Page};
@@ -14,7 +14,7 @@ const ROUND: u32 = 1_024;
 ///
 /// # Errors
 /// Those of the bus and of the store.
-pub async fn drain_outbox<S, B>(store: &S, bus: &B, epoch: Epoch) -> Result<u64, PortError>
+pub async fn drain_outbox<S, B>(store: &S, bus: &B, epoch: Epoch) -> Result<u64, Problem>
 where
     S: FleetStore + ?Sized,
     B: EventBus + ?Sized,

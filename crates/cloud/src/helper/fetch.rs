@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::helper::{Content, Fetch, FetchOrder, Modes, Source};
 use orlop_core::ports::artifact::ArtifactStore as _;
 use orlop_core::spec::status::ArtifactLocation;
@@ -24,7 +24,7 @@ const TRIES: u32 = 6;
 const KIND: &str = "cas";
 
 /// Fetches everything.
-pub(super) async fn all(order: &FetchOrder, keys: &Keys) -> Result<(), PortError> {
+pub(super) async fn all(order: &FetchOrder, keys: &Keys) -> Result<(), Problem> {
     if let Some(place) = &order.install {
         install(Path::new(place))?;
     }
@@ -46,16 +46,16 @@ pub(super) async fn all(order: &FetchOrder, keys: &Keys) -> Result<(), PortError
     for fetch in &order.fetch {
         attempt(TRIES, || fetcher.one(fetch)).await.map_err(|error| {
             let class = error.class;
-            PortError::new(class, format!("input artifact {} cannot be had: {}", fetch.name, error.chain()))
+            Problem::new(class, format!("input artifact {} cannot be had: {}", fetch.name, error.chain()))
         })?;
     }
     clear(&scratch)
 }
 
 /// Puts this very program where the command is to run under it.
-fn install(place: &Path) -> Result<(), PortError> {
+fn install(place: &Path) -> Result<(), Problem> {
     let failed = |error: io::Error| {
-        PortError::new(Class::Denied, format!("the helper cannot be put at {}", place.display())).because(error)
+        Problem::new(Class::Denied, format!("the helper cannot be put at {}", place.display())).because(error)
     };
     if let Some(folder) = place.parent() {
         making(folder, Modes::default())?;
@@ -70,9 +70,9 @@ fn install(place: &Path) -> Result<(), PortError> {
 const HALF: &str = ".orlop-half";
 
 /// Removes what is in a folder, which stays.
-fn empty(folder: &Path) -> Result<(), PortError> {
+fn empty(folder: &Path) -> Result<(), Problem> {
     let failed = |error: io::Error| {
-        PortError::new(Class::Denied, format!("{} cannot be emptied", folder.display())).because(error)
+        Problem::new(Class::Denied, format!("{} cannot be emptied", folder.display())).because(error)
     };
     for entry in fs::read_dir(folder).map_err(failed)? {
         clear(&entry.map_err(failed)?.path())?;
@@ -81,11 +81,11 @@ fn empty(folder: &Path) -> Result<(), PortError> {
 }
 
 /// Lets the entries of a tree appear in a folder.
-fn spread(half: &Path, folder: &Path) -> Result<(), PortError> {
+fn spread(half: &Path, folder: &Path) -> Result<(), Problem> {
     if !fs::symlink_metadata(half)?.is_dir() {
         let message = format!("it is one file, and a volume is mounted at {}; choose a path below", folder.display());
         clear(half)?;
-        return Err(PortError::new(Class::Invalid, message));
+        return Err(Problem::new(Class::Invalid, message));
     }
     for entry in fs::read_dir(half)? {
         let entry = entry?;
@@ -105,7 +105,7 @@ struct Fetcher<'k> {
 }
 
 impl Fetcher<'_> {
-    async fn one(&self, fetch: &Fetch) -> Result<(), PortError> {
+    async fn one(&self, fetch: &Fetch) -> Result<(), Problem> {
         // Without a trailing slash, behind which a link would be followed.
         let target: PathBuf = Path::new(&fetch.target).components().collect();
         if !fetch.into {
@@ -121,7 +121,7 @@ impl Fetcher<'_> {
         spread(&half, &target)
     }
 
-    async fn bring(&self, fetch: &Fetch, target: &Path) -> Result<(), PortError> {
+    async fn bring(&self, fetch: &Fetch, target: &Path) -> Result<(), Problem> {
         match &fetch.from {
             Source::Http(source) => {
                 self.download.fetch(source, target).await?;
@@ -141,7 +141,7 @@ impl Fetcher<'_> {
     }
 
     /// Delivers what was taken in.
-    async fn deliver(&self, content: &Content, unpack: bool, target: &Path) -> Result<(), PortError> {
+    async fn deliver(&self, content: &Content, unpack: bool, target: &Path) -> Result<(), Problem> {
         let location = ArtifactLocation {
             kind: KIND.to_owned(),
             reference: format!("sha256/{}{}", content.sha256, content.packing),
@@ -152,19 +152,19 @@ impl Fetcher<'_> {
     }
 
     /// Takes a mounted file in, if it is what it should be.
-    fn take_in(&self, path: &Path, content: &Content) -> Result<(), PortError> {
+    fn take_in(&self, path: &Path, content: &Content) -> Result<(), Problem> {
         let mut file = File::open(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                PortError::new(Class::NotFound, "it is not stored any more; let its step run again")
+                Problem::new(Class::NotFound, "it is not stored any more; let its step run again")
             }
-            _ => PortError::new(Class::Denied, format!("{} cannot be read", path.display())).because(error),
+            _ => Problem::new(Class::Denied, format!("{} cannot be read", path.display())).because(error),
         })?;
         // One that grows meanwhile has an end too.
         let most = self.limits.max_bytes;
         let mut copy = self.uploads.unfinished()?;
         if io::copy(&mut Read::take(&mut file, most.saturating_add(1)), &mut copy)? > most {
             let message = format!("it has more than {most} bytes; raise --artifact-max-bytes");
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         self.uploads.adopt(copy, &content.sha256)
     }

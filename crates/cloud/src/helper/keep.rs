@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::helper::{
     Content, Keep, KeepTarget, Kept, Modes, Report, ReportedFailure, RunOrder, S3Location, SMALL_MAX, VERSION,
 };
@@ -84,13 +84,7 @@ pub(super) async fn fitting(order: &RunOrder, token: &str, report: Report) -> Re
     }
 }
 
-async fn send(
-    upload: &HttpDownload,
-    url: &str,
-    token: &str,
-    content: &Content,
-    bytes: Vec<u8>,
-) -> Result<(), PortError> {
+async fn send(upload: &HttpDownload, url: &str, token: &str, content: &Content, bytes: Vec<u8>) -> Result<(), Problem> {
     let what = Upload { url: url.to_owned(), sha256: content.sha256.clone(), content: bytes };
     attempt_for(PATIENCE, || upload.put(&what, token)).await.map_err(|error| match error.class {
         Class::Exists => error.with_reason("ResourceConflict"),
@@ -134,7 +128,7 @@ struct Hand<'o> {
 }
 
 impl<'o> Hand<'o> {
-    fn new(order: &'o RunOrder, secrets: Secrets<'o>) -> Result<Self, PortError> {
+    fn new(order: &'o RunOrder, secrets: Secrets<'o>) -> Result<Self, Problem> {
         let scratch = PathBuf::from(&order.scratch);
         clear(&scratch)?;
         making(&scratch, Modes::default())?;
@@ -150,7 +144,7 @@ impl<'o> Hand<'o> {
         })
     }
 
-    async fn one(&self, keep: &Keep) -> Result<Option<Kept>, PortError> {
+    async fn one(&self, keep: &Keep) -> Result<Option<Kept>, Problem> {
         let Some(path) = real(Path::new(&keep.path))? else { return Ok(None) };
         if keep.to == KeepTarget::InPlace {
             // It is not read: its consumers see what is there.
@@ -173,20 +167,20 @@ impl<'o> Hand<'o> {
         Ok(Some(Kept { name: keep.name.clone(), content, stored }))
     }
 
-    fn stored(&self, content: &Content) -> Result<File, PortError> {
+    fn stored(&self, content: &Content) -> Result<File, Problem> {
         let found = self.uploads.read(&content.sha256)?;
-        found.map(|(file, _)| file).ok_or_else(|| PortError::new(Class::Fatal, "what was packed is gone"))
+        found.map(|(file, _)| file).ok_or_else(|| Problem::new(Class::Fatal, "what was packed is gone"))
     }
 
     /// Hands a small artifact to the operator.
-    async fn hand_in(&self, url: &str, content: &Content) -> Result<(), PortError> {
+    async fn hand_in(&self, url: &str, content: &Content) -> Result<(), Problem> {
         let mut bytes = Vec::new();
         self.stored(content)?.take(SMALL_MAX).read_to_end(&mut bytes)?;
         send(&self.upload, url, self.secrets.token, content, bytes).await
     }
 
     /// Stores an artifact as an object.
-    async fn send_away(&self, place: &S3Location, content: &Content) -> Result<(), PortError> {
+    async fn send_away(&self, place: &S3Location, content: &Content) -> Result<(), Problem> {
         let object = Object::new(place, self.secrets.keys.of(place)?)?;
         // A copy under another name: the upload store does not show paths.
         let mut copy = self.uploads.unfinished()?;
@@ -196,11 +190,11 @@ impl<'o> Hand<'o> {
     }
 
     /// Puts an artifact down in a mounted folder: whole, or not at all.
-    fn put_down(&self, place: &Path, content: &Content) -> Result<(), PortError> {
+    fn put_down(&self, place: &Path, content: &Content) -> Result<(), Problem> {
         let folder = place.parent().unwrap_or(Path::new("/"));
         let failed = |error: io::Error| {
-            let class = PortError::from(io::Error::from(error.kind())).class;
-            PortError::new(class, format!("{} cannot be written; look at the rights of its volume", place.display()))
+            let class = Problem::from(io::Error::from(error.kind())).class;
+            Problem::new(class, format!("{} cannot be written; look at the rights of its volume", place.display()))
                 .because(error)
         };
         making(folder, self.order.modes)?;

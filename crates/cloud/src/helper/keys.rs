@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::helper::{KEYS, S3Location};
 
 /// Keys to stores, by the variable that holds them.
@@ -29,13 +29,13 @@ impl Keys {
     ///
     /// # Errors
     /// Denied where a variable that it names is not there, or empty.
-    pub(super) fn of(&self, place: &S3Location) -> Result<Option<(String, String)>, PortError> {
+    pub(super) fn of(&self, place: &S3Location) -> Result<Option<(String, String)>, Problem> {
         let Some(names) = &place.keys else { return Ok(None) };
         let read = |name: &str, what: &str| {
             let text = self.0.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
             text.map(str::to_owned).ok_or_else(|| {
                 let message = format!("the {what} of the S3 store is empty; look at the Secret that it is in");
-                PortError::new(Class::Denied, message)
+                Problem::new(Class::Denied, message)
             })
         };
         Ok(Some((read(&names.id, "access key id")?, read(&names.secret, "secret access key")?)))

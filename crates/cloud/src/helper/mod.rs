@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use nix::sys::prctl::set_dumpable;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::helper::{FetchOrder, Modes, ORDER, Report, ReportedFailure, RunOrder, TOKEN, VERSION};
 use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
@@ -48,7 +48,7 @@ enum Failure {
     #[error("{0}")]
     System(#[from] io::Error),
     #[error("{}", .0.chain())]
-    Port(#[from] PortError),
+    Port(#[from] Problem),
 }
 
 /// What the environment of the process says.
@@ -191,7 +191,7 @@ fn say(text: &str) {
 }
 
 /// A file or folder that is not there, with what is said of it.
-fn clear(path: &Path) -> Result<(), PortError> {
+fn clear(path: &Path) -> Result<(), Problem> {
     let removed = match std::fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
         Ok(_) => std::fs::remove_file(path),
@@ -199,18 +199,18 @@ fn clear(path: &Path) -> Result<(), PortError> {
     };
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            let class = PortError::from(io::Error::from(error.kind())).class;
-            Err(PortError::new(class, format!("{} cannot be removed", path.display())).because(error))
+            let class = Problem::from(io::Error::from(error.kind())).class;
+            Err(Problem::new(class, format!("{} cannot be removed", path.display())).because(error))
         }
         _ => Ok(()),
     }
 }
 
-fn making(path: &Path, modes: Modes) -> Result<(), PortError> {
+fn making(path: &Path, modes: Modes) -> Result<(), Problem> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(modes.dir).create(path);
     made.map_err(|error| {
-        let class = PortError::from(io::Error::from(error.kind())).class;
+        let class = Problem::from(io::Error::from(error.kind())).class;
         let class = if class == Class::Transient { Class::Invalid } else { class };
-        PortError::new(class, format!("the folder {} cannot be made", path.display())).because(error)
+        Problem::new(class, format!("the folder {} cannot be made", path.display())).because(error)
     })
 }

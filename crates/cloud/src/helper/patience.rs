@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use crate::retry::delay;
 
@@ -14,10 +14,10 @@ const LONGEST: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// The last one.
-pub(crate) async fn attempt_for<T, F: Future<Output = Result<T, PortError>>>(
+pub(crate) async fn attempt_for<T, F: Future<Output = Result<T, Problem>>>(
     patience: Duration,
     mut work: impl FnMut() -> F,
-) -> Result<T, PortError> {
+) -> Result<T, Problem> {
     let (began, mut tries) = (tokio::time::Instant::now(), 0);
     loop {
         match work().await {
@@ -36,8 +36,8 @@ mod tests {
 
     use super::*;
 
-    fn busy(seconds: u64) -> PortError {
-        let mut error = PortError::new(Class::Transient, "come again");
+    fn busy(seconds: u64) -> Problem {
+        let mut error = Problem::new(Class::Transient, "come again");
         error.retry_after = Some(Duration::from_secs(seconds));
         error
     }
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(done.await.unwrap_err().class, Class::Transient);
         assert_eq!(began.elapsed().as_secs(), 360);
         let wrong =
-            attempt_for(Duration::from_secs(360), || async { Err::<(), _>(PortError::new(Class::Invalid, "no")) });
+            attempt_for(Duration::from_secs(360), || async { Err::<(), _>(Problem::new(Class::Invalid, "no")) });
         assert_eq!(wrong.await.unwrap_err().class, Class::Invalid, "what is wrong stays so");
     }
 }

@@ -55,7 +55,7 @@ impl Pod {
     }
 
     /// The same artifact in another pod.
-    async fn fetched(&self, kept: &Kept, target: &str, unpack: bool) -> Result<(), PortError> {
+    async fn fetched(&self, kept: &Kept, target: &str, unpack: bool) -> Result<(), Problem> {
         let path = self.at(&format!("store/u1/make/1/{}", kept.name));
         let from = Source::File { path, content: kept.content.clone() };
         let fetch = vec![Fetch { name: kept.name.clone(), target: self.at(target), unpack, into: false, from }];

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Response, Url};
 
@@ -14,8 +14,8 @@ use reqwest::{Response, Url};
 const PATIENCE: u64 = 24 * 60 * 60;
 
 /// An artifact cannot be had.
-pub(super) fn unavailable(class: Class, message: impl Into<String>) -> PortError {
-    PortError::new(class, message).with_reason("ArtifactUnavailable")
+pub(super) fn unavailable(class: Class, message: impl Into<String>) -> Problem {
+    Problem::new(class, message).with_reason("ArtifactUnavailable")
 }
 
 /// A URL without what may be secret in it.
@@ -28,7 +28,7 @@ pub(super) fn shown(url: &Url) -> String {
 }
 
 /// An answer other than 200.
-pub(crate) fn refused(url: &Url, response: &Response) -> PortError {
+pub(crate) fn refused(url: &Url, response: &Response) -> Problem {
     let status = response.status();
     let class = match status.as_u16() {
         404 | 410 => Class::NotFound,
@@ -43,13 +43,13 @@ pub(crate) fn refused(url: &Url, response: &Response) -> PortError {
 }
 
 /// An answer over the limit.
-pub(super) fn too_large(url: &Url, limit: u64) -> PortError {
+pub(super) fn too_large(url: &Url, limit: u64) -> Problem {
     let message = format!("{} has more than {limit} bytes; raise --artifact-max-bytes", shown(url));
     unavailable(Class::Invalid, message)
 }
 
 /// No answer, or not all of it.
-pub(super) fn failed(url: &Url, error: reqwest::Error) -> PortError {
+pub(super) fn failed(url: &Url, error: reqwest::Error) -> Problem {
     let shown = shown(url);
     let message = if error.is_timeout() && error.is_connect() {
         format!("{shown} cannot be reached in time")
@@ -75,19 +75,19 @@ pub(super) fn failed(url: &Url, error: reqwest::Error) -> PortError {
 }
 
 /// The file could not be written.
-pub(super) fn writing(target: &Path, error: io::Error) -> PortError {
+pub(super) fn writing(target: &Path, error: io::Error) -> Problem {
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
         _ => "",
     };
-    let class = PortError::from(io::Error::from(error.kind())).class;
-    PortError::new(class, format!("{} cannot be written{hint}", target.display())).because(error)
+    let class = Problem::from(io::Error::from(error.kind())).class;
+    Problem::new(class, format!("{} cannot be written{hint}", target.display())).because(error)
 }
 
 /// There is something at the target.
-pub(super) fn occupied(target: &Path) -> PortError {
+pub(super) fn occupied(target: &Path) -> Problem {
     let message = format!("there is something at {} already; deliver the artifact elsewhere", target.display());
-    PortError::new(Class::Exists, message)
+    Problem::new(Class::Exists, message)
 }
 
 #[cfg(test)]

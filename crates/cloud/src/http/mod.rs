@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::artifact::HttpSource;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
@@ -64,7 +64,7 @@ impl HttpDownload {
     ///
     /// # Errors
     /// Fatal when TLS cannot be set up.
-    pub fn new(options: Options) -> Result<Self, PortError> {
+    pub fn new(options: Options) -> Result<Self, Problem> {
         Self::build(options, Client::builder())
     }
 
@@ -72,11 +72,11 @@ impl HttpDownload {
     ///
     /// # Errors
     /// As of [`HttpDownload::new`].
-    pub fn direct(options: Options) -> Result<Self, PortError> {
+    pub fn direct(options: Options) -> Result<Self, Problem> {
         Self::build(options, Client::builder().no_proxy())
     }
 
-    fn build(options: Options, client: ClientBuilder) -> Result<Self, PortError> {
+    fn build(options: Options, client: ClientBuilder) -> Result<Self, Problem> {
         let client = client
             .tls_backend_preconfigured(tls::system_trust()?)
             // Redirects are followed here, since it depends on them which headers are sent.
@@ -85,12 +85,12 @@ impl HttpDownload {
             .read_timeout(options.idle_timeout)
             .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| PortError::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
+            .map_err(|error| Problem::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
         Ok(Self { client, options })
     }
 
     /// The answer with status 200, after redirects.
-    async fn get(&self, source: &HttpSource) -> Result<(Response, Trail), PortError> {
+    async fn get(&self, source: &HttpSource) -> Result<(Response, Trail), Problem> {
         let mut trail = Trail::begin(&source.url)?;
         let headers = headers(source)?;
         loop {
@@ -127,12 +127,12 @@ impl HttpDownload {
 
 /// What went wrong while the answer was written down.
 enum ReceiveError {
-    Port(PortError),
+    Port(Problem),
     Disk(io::Error),
 }
 
 /// The headers of a source.
-fn headers(source: &HttpSource) -> Result<HeaderMap, PortError> {
+fn headers(source: &HttpSource) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::new();
     for (name, value) in &source.headers {
         let wrong = |what: &str| {
@@ -148,7 +148,7 @@ fn headers(source: &HttpSource) -> Result<HeaderMap, PortError> {
 }
 
 /// An unfinished file beside the target, which goes away by itself.
-async fn begin(target: &Path) -> Result<(File, TempPath), PortError> {
+async fn begin(target: &Path) -> Result<(File, TempPath), Problem> {
     let beside: PathBuf = target.to_owned();
     let made = tokio::task::spawn_blocking(move || {
         match std::fs::symlink_metadata(&beside) {
@@ -169,7 +169,7 @@ async fn begin(target: &Path) -> Result<(File, TempPath), PortError> {
 }
 
 /// Lets the finished file appear at the target, never in place of another.
-async fn arrive(file: TempPath, target: &Path) -> Result<(), PortError> {
+async fn arrive(file: TempPath, target: &Path) -> Result<(), Problem> {
     let place = target.to_owned();
     let moved = tokio::task::spawn_blocking(move || file.persist_noclobber(place).map_err(|error| error.error));
     match done(moved.await)? {
@@ -179,13 +179,13 @@ async fn arrive(file: TempPath, target: &Path) -> Result<(), PortError> {
     }
 }
 
-fn done<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, PortError> {
-    result.map_err(|error| PortError::new(Class::Fatal, "work of a download broke off").because(error))
+fn done<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, Problem> {
+    result.map_err(|error| Problem::new(Class::Fatal, "work of a download broke off").because(error))
 }
 
 #[async_trait]
 impl Download for HttpDownload {
-    async fn fetch(&self, source: &HttpSource, target: &Path) -> Result<(), PortError> {
+    async fn fetch(&self, source: &HttpSource, target: &Path) -> Result<(), Problem> {
         let (response, trail) = self.get(source).await?;
         let (mut file, path) = begin(target).await?;
         self.write(response, trail.url(), &mut file).await.map_err(|trouble| match trouble {

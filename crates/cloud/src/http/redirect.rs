@@ -1,7 +1,7 @@
 //! The way of a download from host to host. Owns where a redirect leads, how many there may be, and whether the headers
 //! of the source still go with it.
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use reqwest::header::LOCATION;
 use reqwest::{Response, StatusCode, Url};
 
@@ -25,7 +25,7 @@ pub(super) fn is_one(status: StatusCode) -> bool {
 }
 
 impl Trail {
-    pub(super) fn begin(url: &str) -> Result<Self, PortError> {
+    pub(super) fn begin(url: &str) -> Result<Self, Problem> {
         let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let url = parsed.ok_or_else(|| {
             // The text may hold a password, and no parser says where.
@@ -44,11 +44,11 @@ impl Trail {
     }
 
     /// Goes where an answer sends it.
-    pub(super) fn follow(&mut self, response: &Response) -> Result<(), PortError> {
+    pub(super) fn follow(&mut self, response: &Response) -> Result<(), Problem> {
         self.go(response.headers().get(LOCATION).map(reqwest::header::HeaderValue::as_bytes))
     }
 
-    fn go(&mut self, location: Option<&[u8]>) -> Result<(), PortError> {
+    fn go(&mut self, location: Option<&[u8]>) -> Result<(), Problem> {
         self.redirects += 1;
         if self.redirects > MAX_REDIRECTS {
             let message = format!("more than {MAX_REDIRECTS} redirects, the last from {}", shown(&self.url));
@@ -72,7 +72,7 @@ impl Trail {
 mod tests {
     use super::*;
 
-    fn trail(locations: &[&str]) -> Result<Trail, PortError> {
+    fn trail(locations: &[&str]) -> Result<Trail, Problem> {
         let mut trail = Trail::begin("https://a.example/x/y")?;
         for location in locations {
             trail.go(Some(location.as_bytes()))?;

@@ -1,7 +1,7 @@
 //! Requests of somebody who signs them, such as for an object of a store. Owns that they go to the host they are signed for and
 //! to no other, and that an answer that is written down keeps to the limit.
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{Body, Method, Response, Url};
 use tempfile::NamedTempFile;
@@ -20,7 +20,7 @@ impl HttpDownload {
         kind: &str,
         body: Body,
         bytes: u64,
-    ) -> Result<Response, PortError> {
+    ) -> Result<Response, Problem> {
         let mut request = self.client.request(method, url.clone()).header(ACCEPT_ENCODING, "identity");
         if !kind.is_empty() {
             request = request.header(CONTENT_TYPE, kind);
@@ -30,7 +30,7 @@ impl HttpDownload {
     }
 
     /// Writes an answer into a file, within the limit.
-    pub(crate) async fn take_down(&self, response: Response, url: &Url, into: &NamedTempFile) -> Result<(), PortError> {
+    pub(crate) async fn take_down(&self, response: Response, url: &Url, into: &NamedTempFile) -> Result<(), Problem> {
         let unwritten = |error| writing(into.path(), error);
         let mut file = File::from_std(into.reopen().map_err(unwritten)?);
         self.write(response, url, &mut file).await.map_err(|trouble| match trouble {

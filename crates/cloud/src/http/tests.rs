@@ -98,11 +98,11 @@ fn patient() -> Options {
 }
 
 /// Downloads into a folder, in which afterwards is the file or nothing.
-async fn fetch_from(source: &HttpSource) -> Result<Vec<u8>, PortError> {
+async fn fetch_from(source: &HttpSource) -> Result<Vec<u8>, Problem> {
     fetch_by(source, patient()).await
 }
 
-async fn fetch_by(source: &HttpSource, options: Options) -> Result<Vec<u8>, PortError> {
+async fn fetch_by(source: &HttpSource, options: Options) -> Result<Vec<u8>, Problem> {
     let folder = TempDir::new().unwrap();
     let target = folder.path().join("target");
     let download = HttpDownload::build(options, Client::builder().no_proxy()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 #[cfg(any(feature = "git", feature = "openstack"))]
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
@@ -12,8 +12,8 @@ use rustls_platform_verifier::Verifier;
 ///
 /// # Errors
 /// Fatal when TLS cannot be set up at all.
-pub fn system_trust() -> Result<ClientConfig, PortError> {
-    let fatal = |error: rustls::Error| PortError::new(Class::Fatal, "TLS cannot be set up").because(error);
+pub fn system_trust() -> Result<ClientConfig, Problem> {
+    let fatal = |error: rustls::Error| Problem::new(Class::Fatal, "TLS cannot be set up").because(error);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -35,15 +35,15 @@ pub fn system_trust() -> Result<ClientConfig, PortError> {
 /// # Errors
 /// Invalid when the text holds no certificate; Fatal when TLS cannot be set up at all.
 #[cfg(any(feature = "git", feature = "openstack"))]
-pub(crate) fn trust_beside_system(pem: &[u8]) -> Result<ClientConfig, PortError> {
-    let invalid = |what: String| PortError::new(Class::Invalid, what);
+pub(crate) fn trust_beside_system(pem: &[u8]) -> Result<ClientConfig, Problem> {
+    let invalid = |what: String| Problem::new(Class::Invalid, what);
     let extra: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, _>>()
         .map_err(|error| invalid(format!("the file of authorities cannot be read: {error}")))?;
     if extra.is_empty() {
         return Err(invalid("the file of authorities holds no certificate".to_owned()));
     }
-    let fatal = |error: rustls::Error| PortError::new(Class::Fatal, "TLS cannot be set up").because(error);
+    let fatal = |error: rustls::Error| Problem::new(Class::Fatal, "TLS cannot be set up").because(error);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider)).map_err(fatal)?;
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(fatal)?;

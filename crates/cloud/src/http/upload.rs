@@ -1,7 +1,7 @@
 //! Small files on their way to a service: one request with the whole of it. Owns what an answer means; the token is sent to
 //! that host only and appears in no message.
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 
@@ -29,10 +29,10 @@ impl HttpDownload {
     /// # Errors
     /// Invalid when it is too large or the URL is none; Exists when something else is in its place; Denied when the token is not
     /// taken; Transient for what may pass.
-    pub async fn put(&self, upload: &Upload, token: &str) -> Result<(), PortError> {
+    pub async fn put(&self, upload: &Upload, token: &str) -> Result<(), Problem> {
         let trail = Trail::begin(&upload.url)?;
         let mut secret = HeaderValue::try_from(format!("Bearer {token}"))
-            .map_err(|_| PortError::new(Class::Invalid, "the token cannot be sent as a header"))?;
+            .map_err(|_| Problem::new(Class::Invalid, "the token cannot be sent as a header"))?;
         secret.set_sensitive(true);
         let request = self.client.put(trail.url().clone()).header(AUTHORIZATION, secret);
         let request = request.header(CONTENT_TYPE, "application/octet-stream").header(DIGEST, &upload.sha256);

@@ -2,7 +2,7 @@
 //! repository tries to give instructions, what the machine must have and for how long is not asked at all.
 
 use jiff::Timestamp;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::session::AdvisorSession;
@@ -16,11 +16,11 @@ use crate::repository::Scan;
 ///
 /// # Errors
 /// Fatal when the system has no randomness.
-pub fn marker() -> Result<String, PortError> {
+pub fn marker() -> Result<String, Problem> {
     let mut bytes = [0; 16];
     SystemRandom::new()
         .fill(&mut bytes)
-        .map_err(|_| PortError::new(Class::Fatal, "the system gives no random numbers"))?;
+        .map_err(|_| Problem::new(Class::Fatal, "the system gives no random numbers"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::advisor::{Advisor, Question, Reply};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use tokio::time::Instant;
@@ -38,7 +38,7 @@ impl Client {
     ///
     /// # Errors
     /// Fatal when TLS cannot be set up; Invalid when the key cannot be sent.
-    pub fn new(settings: Settings) -> Result<Self, PortError> {
+    pub fn new(settings: Settings) -> Result<Self, Problem> {
         let mut builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls::system_trust()?)
             .redirect(reqwest::redirect::Policy::none())
@@ -50,7 +50,7 @@ impl Client {
         }
         let http = builder
             .build()
-            .map_err(|error| PortError::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
+            .map_err(|error| Problem::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
         let headers = headers(&settings)?;
         Ok(Self { settings, http, headers, shape: Mutex::default(), pause: Duration::from_secs(1) })
     }
@@ -69,7 +69,7 @@ impl Client {
     }
 
     /// Asks until there is an answer or no use in asking. `requests` counts also what came to nothing.
-    async fn exchange(&self, question: &Question) -> Result<Reply, PortError> {
+    async fn exchange(&self, question: &Question) -> Result<Reply, Problem> {
         let (mut requests, mut failures) = (0, 0);
         loop {
             let shape = self.shape();
@@ -87,13 +87,13 @@ impl Client {
             };
             failures += 1;
             if failures > REPETITIONS {
-                return Err(PortError::new(Class::Transient, why));
+                return Err(Problem::new(Class::Transient, why));
             }
             tokio::time::sleep(wait.unwrap_or(self.pause * failures)).await;
         }
     }
 
-    async fn once(&self, question: &Question, shape: Shape) -> Result<Meaning, PortError> {
+    async fn once(&self, question: &Question, shape: Shape) -> Result<Meaning, Problem> {
         let text = body(&self.settings, shape, question).to_string();
         let request = self.http.post(self.settings.url()).headers(self.headers.clone()).body(text);
         let mut answer = request.send().await.map_err(|error| failed(&error))?;
@@ -102,7 +102,7 @@ impl Client {
         let mut bytes = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
             if bytes.len() + chunk.len() > MAX_BODY {
-                return Err(PortError::new(Class::Invalid, "the answer of the endpoint is longer than 1 MiB"));
+                return Err(Problem::new(Class::Invalid, "the answer of the endpoint is longer than 1 MiB"));
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -110,10 +110,10 @@ impl Client {
     }
 }
 
-fn headers(settings: &Settings) -> Result<HeaderMap, PortError> {
+fn headers(settings: &Settings) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let unfit = |name: &str| PortError::new(Class::Invalid, format!("{name} cannot be sent in a header"));
+    let unfit = |name: &str| Problem::new(Class::Invalid, format!("{name} cannot be sent in a header"));
     if let Some(key) = &settings.key {
         let bearer = [b"Bearer ", key.expose()].concat();
         let mut value = HeaderValue::from_bytes(&bearer).map_err(|_| unfit("OPENAI_API_KEY"))?;
@@ -128,7 +128,7 @@ fn headers(settings: &Settings) -> Result<HeaderMap, PortError> {
 }
 
 /// What went wrong on the way, in few words: the library's own may hold the address.
-fn failed(error: &reqwest::Error) -> PortError {
+fn failed(error: &reqwest::Error) -> Problem {
     let words = if error.is_timeout() {
         "no answer in time"
     } else if error.is_connect() {
@@ -136,17 +136,17 @@ fn failed(error: &reqwest::Error) -> PortError {
     } else {
         "the connection to the endpoint broke off"
     };
-    PortError::new(Class::Transient, words)
+    Problem::new(Class::Transient, words)
 }
 
 #[async_trait]
 impl Advisor for Client {
-    async fn ask(&self, question: &Question, patience: Duration) -> Result<Reply, PortError> {
+    async fn ask(&self, question: &Question, patience: Duration) -> Result<Reply, Problem> {
         let until = Instant::now() + patience;
         match tokio::time::timeout_at(until, self.exchange(question)).await {
             Ok(Ok(reply)) => Ok(Reply { text: self.without_key(reply.text), ..reply }),
-            Ok(Err(error)) => Err(PortError { message: self.without_key(error.message.clone()), ..error }),
-            Err(_) => Err(PortError::new(Class::Transient, "no answer in time")),
+            Ok(Err(error)) => Err(Problem { message: self.without_key(error.message.clone()), ..error }),
+            Err(_) => Err(Problem::new(Class::Transient, "no answer in time")),
         }
     }
 }

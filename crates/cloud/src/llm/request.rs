@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::advisor::{MAX_REPLY, Question};
 use serde_json::{Value, json};
 
@@ -104,12 +104,12 @@ pub(super) enum Meaning {
     /// Ask again later.
     Later { why: String, wait: Option<Duration> },
     /// Nothing more to do.
-    Failed(PortError),
+    Failed(Problem),
 }
 
 /// Reads an answer of the server.
 pub(super) fn meaning(status: u16, retry_after: Option<&str>, body: &[u8], shape: Shape) -> Meaning {
-    let failed = |class: Class, message: String| Meaning::Failed(PortError::new(class, message));
+    let failed = |class: Class, message: String| Meaning::Failed(Problem::new(class, message));
     match status {
         200 => said(body),
         400 | 422 => match shape.without(&String::from_utf8_lossy(body)) {
@@ -151,7 +151,7 @@ fn complaint(body: &[u8]) -> String {
 
 /// The content of the first choice.
 fn said(body: &[u8]) -> Meaning {
-    let invalid = |message: &str| Meaning::Failed(PortError::new(Class::Invalid, message));
+    let invalid = |message: &str| Meaning::Failed(Problem::new(Class::Invalid, message));
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         return invalid("the answer of the endpoint is not JSON");
     };

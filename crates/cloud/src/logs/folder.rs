@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::Epoch;
 use orlop_core::task::LogStream;
 use orlop_core::time::Time;
@@ -36,7 +36,7 @@ struct Files {
 }
 
 impl Folder {
-    pub(super) fn new(path: PathBuf, options: LogOptions) -> Result<Self, PortError> {
+    pub(super) fn new(path: PathBuf, options: LogOptions) -> Result<Self, Problem> {
         let folder = Self { path, options, files: Mutex::default() };
         fs::create_dir_all(&folder.path).map_err(|error| folder.failed("making a folder for", error))?;
         Ok(folder)
@@ -46,10 +46,10 @@ impl Folder {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn failed(&self, doing: &str, error: io::Error) -> PortError {
-        let class = PortError::from(io::Error::from(error.kind())).class;
+    fn failed(&self, doing: &str, error: io::Error) -> Problem {
+        let class = Problem::from(io::Error::from(error.kind())).class;
         let message = format!("{doing} the logs in {} failed; check the disk and its rights", self.path.display());
-        PortError::new(class, message).because(error)
+        Problem::new(class, message).because(error)
     }
 
     fn scan(&self) -> io::Result<BTreeMap<SegmentName, Segment>> {
@@ -71,7 +71,7 @@ impl Folder {
 }
 
 impl LogBackend for Folder {
-    fn lead(&self, epoch: Epoch) -> Result<(), PortError> {
+    fn lead(&self, epoch: Epoch) -> Result<(), Problem> {
         // What was written in the term before is closed first.
         self.resign();
         let segments = self.scan().map_err(|error| self.failed("opening", error))?;
@@ -83,15 +83,15 @@ impl LogBackend for Folder {
         *self.files() = None;
     }
 
-    fn append(&self, chunks: &[Chunk]) -> Result<u64, PortError> {
+    fn append(&self, chunks: &[Chunk]) -> Result<u64, Problem> {
         let mut files = self.files();
         let Some(files) = files.as_mut() else {
-            return Err(PortError::new(Class::Transient, "this server does not lead, so it keeps no logs; try again"));
+            return Err(Problem::new(Class::Transient, "this server does not lead, so it keeps no logs; try again"));
         };
         files.append(&self.path, self.options, chunks).map_err(|error| self.failed("writing", error))
     }
 
-    fn read(&self, key: &LogKey, stream: Option<LogStream>, after: u64, bytes: usize) -> Result<Vec<Chunk>, PortError> {
+    fn read(&self, key: &LogKey, stream: Option<LogStream>, after: u64, bytes: usize) -> Result<Vec<Chunk>, Problem> {
         let parts: Vec<_> = match self.files().as_ref() {
             Some(files) => files.segments.values().filter_map(|segment| segment.part(key, after)).collect(),
             None => Vec::new(),
@@ -112,7 +112,7 @@ impl LogBackend for Folder {
         Ok(found)
     }
 
-    fn summary(&self, key: &LogKey) -> Result<LogSummary, PortError> {
+    fn summary(&self, key: &LogKey) -> Result<LogSummary, Problem> {
         let mut all = LogSummary::default();
         let files = self.files();
         let segments = files.iter().flat_map(|files| files.segments.values());
@@ -129,7 +129,7 @@ impl LogBackend for Folder {
         self.files().as_ref().and_then(|files| files.last_seq(key)).is_some_and(|last| last > seq)
     }
 
-    fn retain(&self, before: Time, bytes: u64) -> Result<u64, PortError> {
+    fn retain(&self, before: Time, bytes: u64) -> Result<u64, Problem> {
         let mut files = self.files();
         let Some(files) = files.as_mut() else { return Ok(0) };
         let mut total: u64 = files.segments.values().map(Segment::len).sum();

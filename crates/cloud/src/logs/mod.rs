@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::task::LogStream;
 use orlop_core::time::Time;
@@ -99,7 +99,7 @@ pub trait LogBackend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Denied without rights; Transient when what is there cannot be read now.
-    fn lead(&self, epoch: Epoch) -> Result<(), PortError>;
+    fn lead(&self, epoch: Epoch) -> Result<(), Problem>;
 
     /// It leads no more: nothing is written from now on.
     fn resign(&self);
@@ -108,19 +108,19 @@ pub trait LogBackend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn append(&self, chunks: &[Chunk]) -> Result<u64, PortError>;
+    fn append(&self, chunks: &[Chunk]) -> Result<u64, Problem>;
 
     /// See [`LogStore::read`].
     ///
     /// # Errors
     /// As there.
-    fn read(&self, key: &LogKey, stream: Option<LogStream>, after: u64, bytes: usize) -> Result<Vec<Chunk>, PortError>;
+    fn read(&self, key: &LogKey, stream: Option<LogStream>, after: u64, bytes: usize) -> Result<Vec<Chunk>, Problem>;
 
     /// See [`LogStore::summary`].
     ///
     /// # Errors
     /// As there.
-    fn summary(&self, key: &LogKey) -> Result<LogSummary, PortError>;
+    fn summary(&self, key: &LogKey) -> Result<LogSummary, Problem>;
 
     /// Whether a chunk above a position was written since this server leads. Answers at once.
     fn has_above(&self, key: &LogKey, seq: u64) -> bool;
@@ -129,7 +129,7 @@ pub trait LogBackend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn retain(&self, before: Time, bytes: u64) -> Result<u64, PortError>;
+    fn retain(&self, before: Time, bytes: u64) -> Result<u64, Problem>;
 }
 
 /// The logs of a fleet. Clones share them. Its calls block, but for [`LogStore::changes`] and [`LogStore::has_above`]:
@@ -152,7 +152,7 @@ impl LogStore {
     ///
     /// # Errors
     /// Denied without rights to it; Capacity when the disk is full.
-    pub fn folder(folder: impl Into<PathBuf>, options: LogOptions) -> Result<Self, PortError> {
+    pub fn folder(folder: impl Into<PathBuf>, options: LogOptions) -> Result<Self, Problem> {
         Folder::new(folder.into(), options).map(Self::new)
     }
 
@@ -160,7 +160,7 @@ impl LogStore {
     ///
     /// # Errors
     /// As of [`LogStore::lead`].
-    pub fn open(folder: impl Into<PathBuf>, options: LogOptions) -> Result<Self, PortError> {
+    pub fn open(folder: impl Into<PathBuf>, options: LogOptions) -> Result<Self, Problem> {
         let logs = Self::folder(folder, options)?;
         logs.lead(Epoch(0))?;
         Ok(logs)
@@ -170,7 +170,7 @@ impl LogStore {
     ///
     /// # Errors
     /// Denied without rights; Transient when what is there cannot be read now.
-    pub fn lead(&self, epoch: Epoch) -> Result<(), PortError> {
+    pub fn lead(&self, epoch: Epoch) -> Result<(), Problem> {
         self.backend.lead(epoch)
     }
 
@@ -185,10 +185,10 @@ impl LogStore {
     /// # Errors
     /// Capacity when the disk is full; Invalid when a chunk is too long; Transient when this server does not lead. Some of the
     /// chunks may be written: append the same ones again.
-    pub fn append(&self, chunks: &[Chunk]) -> Result<u64, PortError> {
+    pub fn append(&self, chunks: &[Chunk]) -> Result<u64, Problem> {
         if let Some(long) = chunks.iter().find(|chunk| chunk.data.len() > MAX_CHUNK) {
             let message = format!("a chunk of {} has {} bytes, at most {MAX_CHUNK} fit", long.key.job, long.data.len());
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         let bytes = self.backend.append(chunks)?;
         self.appended.send_modify(|count| *count = count.wrapping_add(1));
@@ -205,7 +205,7 @@ impl LogStore {
         stream: Option<LogStream>,
         after: u64,
         bytes: usize,
-    ) -> Result<Vec<Chunk>, PortError> {
+    ) -> Result<Vec<Chunk>, Problem> {
         self.backend.read(key, stream, after, bytes)
     }
 
@@ -225,7 +225,7 @@ impl LogStore {
     ///
     /// # Errors
     /// Transient when it cannot be read now.
-    pub fn summary(&self, key: &LogKey) -> Result<LogSummary, PortError> {
+    pub fn summary(&self, key: &LogKey) -> Result<LogSummary, Problem> {
         self.backend.summary(key)
     }
 
@@ -234,7 +234,7 @@ impl LogStore {
     ///
     /// # Errors
     /// Transient when it cannot be deleted now.
-    pub fn retain(&self, before: Time, bytes: u64) -> Result<u64, PortError> {
+    pub fn retain(&self, before: Time, bytes: u64) -> Result<u64, Problem> {
         self.backend.retain(before, bytes)
     }
 }

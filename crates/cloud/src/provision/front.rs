@@ -53,7 +53,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::deployments::DeploymentStore;
 use super::drive::{Hands, Surroundings, apply, take_up};
@@ -88,7 +88,7 @@ pub enum Error {
     Journal(#[from] JournalError),
     /// The fleet cannot be asked whether the worker is drained.
     #[error(transparent)]
-    Fleet(#[from] PortError),
+    Fleet(#[from] Problem),
     /// Nobody knows such a deployment.
     #[error("there is no deployment {0}")]
     Unknown(DeploymentId),
@@ -271,12 +271,12 @@ mod tests {
 
     #[async_trait::async_trait]
     impl Fleet for Workers {
-        async fn worker(&self, _: &DeploymentId) -> Result<Option<WorkerSeen>, PortError> {
-            let state = self.0.lock().unwrap().map_err(|()| PortError::new(Class::Transient, "away"))?;
+        async fn worker(&self, _: &DeploymentId) -> Result<Option<WorkerSeen>, Problem> {
+            let state = self.0.lock().unwrap().map_err(|()| Problem::new(Class::Transient, "away"))?;
             Ok(Some(WorkerSeen { id: "w".into(), state, since: String::new(), attempts: 0, connected: true }))
         }
 
-        async fn drain(&self, worker: &str) -> Result<(), PortError> {
+        async fn drain(&self, worker: &str) -> Result<(), Problem> {
             self.1.lock().unwrap().push(worker.to_owned());
             Ok(())
         }

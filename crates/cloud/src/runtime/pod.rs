@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::attempt::AttemptKey;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -263,14 +263,14 @@ pub trait PodRuntime: Send + Sync + 'static {
     ///
     /// # Errors
     /// Invalid, Denied, Exists: can never run as it is. Transient, Capacity: ask again.
-    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError>;
+    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, Problem>;
 
     /// Waits for the end of a pod, started by this process or an earlier one; Lost when there is no trace of it.
     /// Dropping the future loses nothing.
     ///
     /// # Errors
     /// Transient when it cannot be seen now.
-    async fn wait(&self, key: &PodKey, directory: &std::path::Path) -> Result<PodExit, PortError>;
+    async fn wait(&self, key: &PodKey, directory: &std::path::Path) -> Result<PodExit, Problem>;
 
     /// Whether what runs a pod can be reached, as that changes while [`PodRuntime::wait`] bears it: why it cannot, or nothing
     /// where it can. None for a runtime that needs nobody to reach its pods.
@@ -284,13 +284,13 @@ pub trait PodRuntime: Send + Sync + 'static {
     ///
     /// # Errors
     /// Transient when it cannot be reached now.
-    async fn stop(&self, key: &PodKey, directory: &std::path::Path, grace: Duration) -> Result<(), PortError>;
+    async fn stop(&self, key: &PodKey, directory: &std::path::Path, grace: Duration) -> Result<(), Problem>;
 
     /// Stops the clock of a pod (`on`), or lets it go on.
     ///
     /// # Errors
     /// Transient when it cannot be reached now.
-    async fn freeze(&self, key: &PodKey, directory: &std::path::Path, on: bool) -> Result<(), PortError>;
+    async fn freeze(&self, key: &PodKey, directory: &std::path::Path, on: bool) -> Result<(), Problem>;
 
     /// A path inside the pod's main container as a path of this machine, for reading outputs after the end; the runtime
     /// may have to copy it out below `scratch` first. Asked for paths that no mount of the plan
@@ -305,13 +305,13 @@ pub trait PodRuntime: Send + Sync + 'static {
         plan: &PodPlan,
         inside: &str,
         scratch: &std::path::Path,
-    ) -> Result<PathBuf, PortError>;
+    ) -> Result<PathBuf, Problem>;
 
     /// Deletes what the runtime keeps of an ended pod outside its directory.
     ///
     /// # Errors
     /// Transient when it cannot be reached now.
-    async fn remove(&self, key: &PodKey, directory: &std::path::Path) -> Result<(), PortError>;
+    async fn remove(&self, key: &PodKey, directory: &std::path::Path) -> Result<(), Problem>;
 }
 
 /// What runs a pod.

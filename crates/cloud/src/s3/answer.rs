@@ -1,6 +1,6 @@
 //! What answers of a store mean. Owns their classes, and the word of an answer: a store says in one what is wrong.
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use reqwest::{Response, Url};
 use rusty_s3::Bucket;
 
@@ -15,9 +15,9 @@ const WORD_MAX: usize = 64;
 ///
 /// # Errors
 /// Transient when it breaks off.
-pub(super) async fn text(mut answer: Response) -> Result<String, PortError> {
+pub(super) async fn text(mut answer: Response) -> Result<String, Problem> {
     let mut bytes = Vec::new();
-    let broke = |_| PortError::new(Class::Transient, "an answer of the S3 store broke off");
+    let broke = |_| Problem::new(Class::Transient, "an answer of the S3 store broke off");
     while let Some(piece) = answer.chunk().await.map_err(broke)? {
         bytes.extend_from_slice(&piece);
         if bytes.len() >= ANSWER_MAX {
@@ -64,7 +64,7 @@ fn meaning(word: &str) -> Option<(Class, &'static str)> {
 }
 
 /// A failure with the text of its answer.
-pub(super) async fn refusal(url: &Url, answer: Response) -> PortError {
+pub(super) async fn refusal(url: &Url, answer: Response) -> Problem {
     let (mut error, redirected) = (refused(url, &answer), answer.status().is_redirection());
     let text = text(answer).await.unwrap_or_default();
     if redirected {
@@ -79,14 +79,14 @@ pub(super) async fn refusal(url: &Url, answer: Response) -> PortError {
 }
 
 /// A failure that an answer of success tells.
-pub(super) fn trouble(text: &str) -> Option<PortError> {
+pub(super) fn trouble(text: &str) -> Option<Problem> {
     let word = word(text)?;
     let (class, advice) = meaning(word).unwrap_or((Class::Transient, ""));
-    Some(PortError::new(class, format!("the S3 store says {word}{advice}")))
+    Some(Problem::new(class, format!("the S3 store says {word}{advice}")))
 }
 
 /// An answer that is none of S3.
-pub(super) fn unreadable(bucket: &Bucket) -> PortError {
+pub(super) fn unreadable(bucket: &Bucket) -> Problem {
     let host = bucket.base_url().host_str().unwrap_or_default();
-    PortError::new(Class::Invalid, format!("what {host} answers is no answer of an S3 store; look at the endpoint"))
+    Problem::new(Class::Invalid, format!("what {host} answers is no answer of an S3 store; look at the endpoint"))
 }

@@ -3,7 +3,7 @@
 use std::io::SeekFrom;
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use reqwest::Body;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
@@ -22,8 +22,8 @@ pub(super) fn empty() -> Body {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) async fn of(path: &Path, span: Span) -> Result<Body, PortError> {
-    let failed = |error| PortError::new(Class::Fatal, "what is to be stored cannot be read").because(error);
+pub(super) async fn of(path: &Path, span: Span) -> Result<Body, Problem> {
+    let failed = |error| Problem::new(Class::Fatal, "what is to be stored cannot be read").because(error);
     let mut file = File::open(path).await.map_err(failed)?;
     file.seek(SeekFrom::Start(span.start)).await.map_err(failed)?;
     let pieces = futures::stream::try_unfold((file, span.bytes), |(mut file, left)| async move {

@@ -10,7 +10,7 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::helper::S3Location;
 use reqwest::{Method, Response, Url};
 use rusty_s3::actions::{
@@ -50,8 +50,8 @@ pub(crate) struct Span {
     pub(crate) bytes: u64,
 }
 
-fn invalid(message: impl Into<String>) -> PortError {
-    PortError::new(Class::Invalid, message)
+fn invalid(message: impl Into<String>) -> Problem {
+    Problem::new(Class::Invalid, message)
 }
 
 impl Object {
@@ -59,7 +59,7 @@ impl Object {
     ///
     /// # Errors
     /// Invalid for a place that is none.
-    pub(crate) fn new(place: &S3Location, keys: Option<(String, String)>) -> Result<Self, PortError> {
+    pub(crate) fn new(place: &S3Location, keys: Option<(String, String)>) -> Result<Self, Problem> {
         let endpoint = &place.endpoint;
         let mut url = Url::parse(endpoint).map_err(|_| invalid("the endpoint of the S3 store is no URL"))?;
         let named = url.query_pairs().find(|(name, _)| name == "region").map(|(_, region)| region.into_owned());
@@ -90,7 +90,7 @@ impl Object {
     /// # Errors
     /// NotFound where it is not stored; Denied where the keys are not taken; Invalid for one that is too large; Transient for
     /// what may pass.
-    pub(crate) async fn fetch(&self, http: &HttpDownload, into: &NamedTempFile) -> Result<(), PortError> {
+    pub(crate) async fn fetch(&self, http: &HttpDownload, into: &NamedTempFile) -> Result<(), Problem> {
         let url = GetObject::new(&self.bucket, self.credentials.as_ref(), &self.key).sign(VALID);
         let answer = self.ask(http, Method::GET, url.clone(), "", body::empty(), 0).await?;
         http.take_down(answer, &url, into).await
@@ -100,13 +100,7 @@ impl Object {
     ///
     /// # Errors
     /// As of [`Object::fetch`]; Invalid where there is no such bucket.
-    pub(crate) async fn store(
-        &self,
-        http: &HttpDownload,
-        file: &Path,
-        bytes: u64,
-        kind: &str,
-    ) -> Result<(), PortError> {
+    pub(crate) async fn store(&self, http: &HttpDownload, file: &Path, bytes: u64, kind: &str) -> Result<(), Problem> {
         if bytes > WHOLE_MAX {
             // Once more from the beginning, where the store forgets what was begun.
             return attempt(2, || self.in_parts(http, file, parts(bytes), kind)).await;
@@ -120,7 +114,7 @@ impl Object {
         .await
     }
 
-    async fn in_parts(&self, http: &HttpDownload, file: &Path, spans: Vec<Span>, kind: &str) -> Result<(), PortError> {
+    async fn in_parts(&self, http: &HttpDownload, file: &Path, spans: Vec<Span>, kind: &str) -> Result<(), Problem> {
         let keys = self.credentials.as_ref();
         let begun = attempt(TRIES, || async {
             let url = CreateMultipartUpload::new(&self.bucket, keys, &self.key).sign(VALID);
@@ -145,7 +139,7 @@ impl Object {
         file: &Path,
         spans: Vec<Span>,
         upload: &str,
-    ) -> Result<(), PortError> {
+    ) -> Result<(), Problem> {
         let keys = self.credentials.as_ref();
         let mut tags = Vec::new();
         for (number, span) in (1_u16..).zip(spans) {
@@ -184,7 +178,7 @@ impl Object {
         kind: &str,
         body: reqwest::Body,
         bytes: u64,
-    ) -> Result<Response, PortError> {
+    ) -> Result<Response, Problem> {
         let answer = http.send(method, &url, kind, body, bytes).await?;
         if answer.status().is_success() { Ok(answer) } else { Err(answer::refusal(&url, answer).await) }
     }

@@ -37,7 +37,7 @@ fn file(bytes: &[u8]) -> NamedTempFile {
     file
 }
 
-async fn fetched(object: &Object) -> Result<Vec<u8>, PortError> {
+async fn fetched(object: &Object) -> Result<Vec<u8>, Problem> {
     let into = NamedTempFile::new().unwrap();
     object.fetch(&http(), &into).await?;
     Ok(std::fs::read(into.path()).unwrap())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::secret::{MAX_SECRET, SecretStore, SecretValue, check_secret_name};
 
@@ -37,26 +37,26 @@ fn open(root: &Path, tenant: &str, name: &str) -> io::Result<File> {
     Ok(File::from(nix::fcntl::openat(&tenant, name, file, Mode::empty())?))
 }
 
-fn read(root: &Path, tenant: &TenantName, name: &str) -> Result<SecretValue, PortError> {
+fn read(root: &Path, tenant: &TenantName, name: &str) -> Result<SecretValue, Problem> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => unknown(tenant, name),
         kind => {
             let class = match error.raw_os_error() {
                 Some(code) if code == nix::errno::Errno::ELOOP as i32 => Class::Denied,
-                _ => PortError::from(io::Error::from(kind)).class,
+                _ => Problem::from(io::Error::from(kind)).class,
             };
-            PortError::new(class, format!("secret `{name}` of tenant `{tenant}` cannot be read")).because(error)
+            Problem::new(class, format!("secret `{name}` of tenant `{tenant}` cannot be read")).because(error)
         }
     };
     let file = open(root, tenant.as_str(), name).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(PortError::new(Class::Denied, format!("secret `{name}` of tenant `{tenant}` is no file")));
+        return Err(Problem::new(Class::Denied, format!("secret `{name}` of tenant `{tenant}` is no file")));
     }
     let mut bytes = Vec::new();
     file.take(MAX_SECRET as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() > MAX_SECRET {
         let message = format!("secret `{name}` of tenant `{tenant}` has more than {MAX_SECRET} bytes");
-        return Err(PortError::new(Class::Invalid, message));
+        return Err(Problem::new(Class::Invalid, message));
     }
     Ok(SecretValue::new(bytes))
 }
@@ -78,24 +78,22 @@ fn list(root: &Path, tenant: &TenantName) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, PortError> + Send + 'static,
-) -> Result<T, PortError> {
-    let ended = |error| PortError::new(Class::Transient, "reading a secret was given up").because(error);
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    let ended = |error| Problem::new(Class::Transient, "reading a secret was given up").because(error);
     tokio::task::spawn_blocking(work).await.map_err(ended)?
 }
 
 #[async_trait]
 impl SecretStore for DirectorySecrets {
-    async fn resolve(&self, tenant: &TenantName, name: &str) -> Result<SecretValue, PortError> {
+    async fn resolve(&self, tenant: &TenantName, name: &str) -> Result<SecretValue, Problem> {
         check_secret_name(name)?;
         let (root, tenant, name) = (self.root.clone(), tenant.clone(), name.to_owned());
         blocking(move || read(&root, &tenant, &name)).await
     }
 
-    async fn names(&self, tenant: &TenantName) -> Result<Vec<String>, PortError> {
+    async fn names(&self, tenant: &TenantName) -> Result<Vec<String>, Problem> {
         let (root, tenant) = (self.root.clone(), tenant.clone());
-        blocking(move || list(&root, &tenant).map_err(PortError::from)).await
+        blocking(move || list(&root, &tenant).map_err(Problem::from)).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::secret::SecretValue;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -29,11 +29,11 @@ impl SealingKey {
     ///
     /// # Errors
     /// Invalid when there are more or fewer.
-    pub fn new(bytes: &[u8]) -> Result<Self, PortError> {
+    pub fn new(bytes: &[u8]) -> Result<Self, Problem> {
         let unbound = UnboundKey::new(&CHACHA20_POLY1305, bytes);
         let key = unbound.map_err(|_| {
             let message = format!("the key of secrets has {} bytes; it must have {KEY}", bytes.len());
-            PortError::new(Class::Invalid, message)
+            Problem::new(Class::Invalid, message)
         })?;
         // Names the key without saying anything about it.
         let digest = Sha256::new().chain_update(b"orlop secret key").chain_update(bytes).finalize();
@@ -45,7 +45,7 @@ impl SealingKey {
     ///
     /// # Errors
     /// Invalid when it is no such text, which the message does not repeat.
-    pub fn from_text(text: &str) -> Result<Self, PortError> {
+    pub fn from_text(text: &str) -> Result<Self, Problem> {
         let digits: Option<Vec<u32>> = text.trim().chars().map(|digit| digit.to_digit(16)).collect();
         let bytes: Option<Vec<u8>> = digits.filter(|digits| digits.len() == KEY * 2).and_then(|digits| {
             digits
@@ -54,18 +54,18 @@ impl SealingKey {
                 .collect()
         });
         let wrong = "the key of secrets must be 64 hexadecimal digits; make one with `openssl rand -hex 32`";
-        Self::new(&bytes.ok_or_else(|| PortError::new(Class::Invalid, wrong))?)
+        Self::new(&bytes.ok_or_else(|| Problem::new(Class::Invalid, wrong))?)
     }
 
     /// The key in a file; makes it, for its owner only, when there is no such file.
     ///
     /// # Errors
     /// Denied when others than its owner can read the file, or it cannot be read; Invalid when it holds no key.
-    pub fn from_file(path: &Path) -> Result<Self, PortError> {
+    pub fn from_file(path: &Path) -> Result<Self, Problem> {
         use std::os::unix::fs::PermissionsExt as _;
         let failed = |error: std::io::Error| {
-            let class = PortError::from(std::io::Error::from(error.kind())).class;
-            PortError::new(class, format!("the key of secrets in {} cannot be read", path.display())).because(error)
+            let class = Problem::from(std::io::Error::from(error.kind())).class;
+            Problem::new(class, format!("the key of secrets in {} cannot be read", path.display())).because(error)
         };
         match std::fs::metadata(path) {
             Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
@@ -73,7 +73,7 @@ impl SealingKey {
                     "others can read the key of secrets in {}; `chmod 600` it, and renew the secrets",
                     path.display()
                 );
-                Err(PortError::new(Class::Denied, message))
+                Err(Problem::new(Class::Denied, message))
             }
             Ok(_) => Self::from_text(&std::fs::read_to_string(path).map_err(failed)?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::make(path),
@@ -81,15 +81,15 @@ impl SealingKey {
         }
     }
 
-    fn make(path: &Path) -> Result<Self, PortError> {
+    fn make(path: &Path) -> Result<Self, Problem> {
         use std::io::Write as _;
         use std::os::unix::fs::OpenOptionsExt as _;
         let mut bytes = [0; KEY];
         SystemRandom::new().fill(&mut bytes).map_err(|_| no_randomness())?;
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let failed = |error: std::io::Error| {
-            let class = PortError::from(std::io::Error::from(error.kind())).class;
-            PortError::new(class, format!("the key of secrets cannot be written to {}", path.display())).because(error)
+            let class = Problem::from(std::io::Error::from(error.kind())).class;
+            Problem::new(class, format!("the key of secrets cannot be written to {}", path.display())).because(error)
         };
         let mut file =
             std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
@@ -104,14 +104,14 @@ impl SealingKey {
     }
 
     /// Seals a value so that it opens only for the same `purpose`. Gives the nonce and the sealed bytes.
-    pub(super) fn seal(&self, purpose: &str, value: &SecretValue) -> Result<(Vec<u8>, Vec<u8>), PortError> {
+    pub(super) fn seal(&self, purpose: &str, value: &SecretValue) -> Result<(Vec<u8>, Vec<u8>), Problem> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).map_err(|_| no_randomness())?;
         let mut sealed = value.expose().to_vec();
         let once = Nonce::assume_unique_for_key(nonce);
         self.key
             .seal_in_place_append_tag(once, Aad::from(purpose.as_bytes()), &mut sealed)
-            .map_err(|_| PortError::new(Class::Invalid, "the value is too long to be sealed"))?;
+            .map_err(|_| Problem::new(Class::Invalid, "the value is too long to be sealed"))?;
         Ok((nonce.to_vec(), sealed))
     }
 
@@ -124,8 +124,8 @@ impl SealingKey {
     }
 }
 
-fn no_randomness() -> PortError {
-    PortError::new(Class::Transient, "the system gives no random bytes; try again")
+fn no_randomness() -> Problem {
+    Problem::new(Class::Transient, "the system gives no random bytes; try again")
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ pub use self::directory::DirectorySecrets;
 pub use self::key::SealingKey;
 pub use self::sealed::SealedSecrets;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::TenantName;
 
-fn unknown(tenant: &TenantName, name: &str) -> PortError {
-    PortError::new(Class::NotFound, format!("tenant `{tenant}` has no secret `{name}`; store it first"))
+fn unknown(tenant: &TenantName, name: &str) -> Problem {
+    Problem::new(Class::NotFound, format!("tenant `{tenant}` has no secret `{name}`; store it first"))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FleetReads, Page, Secret};
 use orlop_core::ports::secret::{MAX_SECRET, SecretStore, SecretValue, check_secret_name};
@@ -54,14 +54,14 @@ impl SealedSecrets {
         newest: Option<u32>,
         value: &SecretValue,
         now: Time,
-    ) -> Result<Secret, PortError> {
+    ) -> Result<Secret, Problem> {
         check_secret_name(name)?;
         if value.expose().len() > MAX_SECRET {
             let message = format!("secret `{name}` has more than {MAX_SECRET} bytes; use an artifact instead");
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         let Some(key) = self.keys.first() else {
-            return Err(PortError::new(Class::Denied, "there is no key to seal secrets with; configure one"));
+            return Err(Problem::new(Class::Denied, "there is no key to seal secrets with; configure one"));
         };
         let version = newest.unwrap_or(0).saturating_add(1);
         let (nonce, ciphertext) = key.seal(&purpose(tenant, name, version), value)?;
@@ -73,7 +73,7 @@ impl SealedSecrets {
     ///
     /// # Errors
     /// Transient when it cannot be read now; Fatal when it is damaged.
-    pub async fn newest(&self, tenant: &TenantName, name: &str) -> Result<Option<Secret>, PortError> {
+    pub async fn newest(&self, tenant: &TenantName, name: &str) -> Result<Option<Secret>, Problem> {
         let filter = EntryFilter { prefix: Secret::prefix(tenant, name), ..EntryFilter::default() };
         let mut page = Page::first(PAGE);
         loop {
@@ -88,7 +88,7 @@ impl SealedSecrets {
 
 #[async_trait]
 impl SecretStore for SealedSecrets {
-    async fn resolve(&self, tenant: &TenantName, name: &str) -> Result<SecretValue, PortError> {
+    async fn resolve(&self, tenant: &TenantName, name: &str) -> Result<SecretValue, Problem> {
         check_secret_name(name)?;
         let sealed = self.newest(tenant, name).await?.ok_or_else(|| unknown(tenant, name))?;
         let Some(key) = self.keys.iter().find(|key| key.id() == sealed.key_id) else {
@@ -97,15 +97,15 @@ impl SecretStore for SealedSecrets {
                  secret again",
                 sealed.key_id
             );
-            return Err(PortError::new(Class::Denied, message));
+            return Err(Problem::new(Class::Denied, message));
         };
         key.open(&purpose(tenant, name, sealed.version), &sealed.nonce, &sealed.ciphertext).ok_or_else(|| {
             let message = format!("secret `{name}` of tenant `{tenant}` does not open: it was changed; store it again");
-            PortError::new(Class::Denied, message)
+            Problem::new(Class::Denied, message)
         })
     }
 
-    async fn names(&self, tenant: &TenantName) -> Result<Vec<String>, PortError> {
+    async fn names(&self, tenant: &TenantName) -> Result<Vec<String>, Problem> {
         let filter = EntryFilter { prefix: format!("{tenant}/"), ..EntryFilter::default() };
         let mut page = Page::first(PAGE);
         let mut names = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::error::PortError;
+use crate::error::Problem;
 
 /// The longest answer that is read, in bytes.
 pub const MAX_REPLY: usize = 64 << 10;
@@ -81,5 +81,5 @@ pub trait Advisor: Send + Sync {
     /// # Errors
     /// Denied when there is no use in asking again, such as for a wrong key; Transient when nothing came in time or the other
     /// side failed; Invalid when the question was refused or the answer is none.
-    async fn ask(&self, question: &Question, patience: Duration) -> Result<Reply, PortError>;
+    async fn ask(&self, question: &Question, patience: Duration) -> Result<Reply, Problem>;
 }

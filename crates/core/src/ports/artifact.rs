@@ -4,7 +4,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::spec::artifact::Archive;
 use crate::spec::status::ArtifactLocation;
 
@@ -17,7 +17,7 @@ pub trait ArtifactStore: Send + Sync {
     /// # Errors
     /// NotFound when there is nothing at `source`; Invalid when it is larger than the store's limit, a symbolic link, which
     /// may lead anywhere, or without `archive` a tree with a link that leads out of it; Capacity when the disk is full.
-    async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, PortError>;
+    async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, Problem>;
 
     /// Delivers a stored artifact at `target`, whose parent exists and which does not: as the original file or tree when
     /// `unpack` holds, else as the stored bytes. On error nothing is left at `target`.
@@ -31,11 +31,11 @@ pub trait ArtifactStore: Send + Sync {
         archive: Option<Archive>,
         unpack: bool,
         target: &Path,
-    ) -> Result<(), PortError>;
+    ) -> Result<(), Problem>;
 
     /// Whether an artifact is stored.
     ///
     /// # Errors
     /// Transient when that cannot be seen now.
-    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, PortError>;
+    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, Problem>;
 }

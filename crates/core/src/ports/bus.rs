@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::error::PortError;
+use crate::error::Problem;
 
 /// What every subject begins with.
 pub const SUBJECT_ROOT: &str = "orlop.events.";
@@ -162,32 +162,32 @@ pub trait EventBus: Send + Sync {
     /// # Errors
     /// Invalid when a body is too long or a subject is not below [`SUBJECT_ROOT`]; Transient when the bus cannot be reached:
     /// publish the same events again.
-    async fn publish(&self, events: Vec<BusEvent>) -> Result<(), PortError>;
+    async fn publish(&self, events: Vec<BusEvent>) -> Result<(), Problem>;
 
     /// Listens from now on.
     ///
     /// # Errors
     /// Transient when the bus cannot be reached; Capacity when too many listen.
-    async fn subscribe(&self, filter: SubjectFilter) -> Result<Box<dyn Subscription>, PortError>;
+    async fn subscribe(&self, filter: SubjectFilter) -> Result<Box<dyn Subscription>, Problem>;
 }
 
 /// Refuses events that no bus takes.
 ///
 /// # Errors
 /// As of [`EventBus::publish`].
-pub fn check_events(events: &[BusEvent]) -> Result<(), PortError> {
+pub fn check_events(events: &[BusEvent]) -> Result<(), Problem> {
     use crate::error::Class;
     for event in events {
         let BusEvent { id, subject, body } = event;
         if body.len() > MAX_BODY {
             let message = format!("event {id} ({subject}) has {} bytes, at most {MAX_BODY} are allowed", body.len());
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         let plain =
             !subject.contains(['*', '>', ' ', '\t', '\r', '\n']) && subject.split('.').all(|word| !word.is_empty());
         if !subject.starts_with(SUBJECT_ROOT) || !plain {
             let message = format!("event {id} has the subject `{subject}`, which is none below `{SUBJECT_ROOT}`");
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::spec::flow::JobFlow;
 use crate::time::Time;
 
@@ -14,44 +14,44 @@ pub trait FlowJournal: Send + Sync {
     ///
     /// # Errors
     /// Exists when the uid is there, or its namespace and name.
-    async fn create(&self, flow: &FlowRecord) -> Result<(), PortError>;
+    async fn create(&self, flow: &FlowRecord) -> Result<(), Problem>;
 
     /// Reads a flow with its snapshot and the entries after it.
     ///
     /// # Errors
     /// NotFound; Fatal when what is stored cannot be read.
-    async fn load(&self, uid: &str) -> Result<StoredFlow, PortError>;
+    async fn load(&self, uid: &str) -> Result<StoredFlow, Problem>;
 
     /// Appends entries in one durable transaction. `after` is the sequence number of the last entry the caller knows;
     /// entries get the numbers that follow. All entries are written, or none.
     ///
     /// # Errors
     /// Conflict when somebody else has appended; NotFound; Capacity when the disk is full.
-    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), PortError>;
+    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), Problem>;
 
     /// Replaces the snapshot by one that covers the entries up to `through`, and drops those.
     ///
     /// # Errors
     /// Conflict when a later snapshot is stored; Invalid when no entry has the number `through` (which may be 0); NotFound.
-    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), PortError>;
+    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), Problem>;
 
     /// Writes the summary that lists show.
     ///
     /// # Errors
     /// NotFound.
-    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), PortError>;
+    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), Problem>;
 
     /// Every flow, in order of creation then uid, with its summary.
     ///
     /// # Errors
     /// Transient when it cannot be read now.
-    async fn list(&self) -> Result<Vec<FlowRecordSummary>, PortError>;
+    async fn list(&self) -> Result<Vec<FlowRecordSummary>, Problem>;
 
     /// Deletes a flow with everything of it. One that is not there is fine.
     ///
     /// # Errors
     /// Transient when it cannot be written now.
-    async fn delete(&self, uid: &str) -> Result<(), PortError>;
+    async fn delete(&self, uid: &str) -> Result<(), Problem>;
 }
 
 /// A flow as it was submitted.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::id::TenantName;
 
 /// The longest value, in bytes.
@@ -43,20 +43,20 @@ pub trait SecretStore: Send + Sync {
     /// # Errors
     /// NotFound when there is none of that name; Invalid when the name is none; Denied when it cannot be opened; Transient
     /// when it cannot be read now.
-    async fn resolve(&self, tenant: &TenantName, name: &str) -> Result<SecretValue, PortError>;
+    async fn resolve(&self, tenant: &TenantName, name: &str) -> Result<SecretValue, Problem>;
 
     /// Names of the secrets of a tenant, in order.
     ///
     /// # Errors
     /// Transient when they cannot be read now.
-    async fn names(&self, tenant: &TenantName) -> Result<Vec<String>, PortError>;
+    async fn names(&self, tenant: &TenantName) -> Result<Vec<String>, Problem>;
 }
 
 /// Checks the name of a secret: 1 to 128 letters, digits, `-`, `_` and `.`, with a letter or digit first.
 ///
 /// # Errors
 /// Invalid when it is none.
-pub fn check_secret_name(name: &str) -> Result<(), PortError> {
+pub fn check_secret_name(name: &str) -> Result<(), Problem> {
     let plain = |ch: char| ch.is_ascii_alphanumeric() || matches!(ch, '-' | '_' | '.');
     if name.len() <= 128 && name.starts_with(|ch: char| ch.is_ascii_alphanumeric()) && name.chars().all(plain) {
         return Ok(());
@@ -65,7 +65,7 @@ pub fn check_secret_name(name: &str) -> Result<(), PortError> {
     let message = format!(
         "`{shown}` is no name of a secret; use up to 128 letters, digits, `-`, `_` and `.`, a letter or digit first"
     );
-    Err(PortError::new(Class::Invalid, message))
+    Err(Problem::new(Class::Invalid, message))
 }
 
 #[cfg(test)]

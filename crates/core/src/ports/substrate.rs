@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::attempt::{AttemptEnd, AttemptKey, AttemptSpec};
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::spec::flow::ResourceTemplates;
 use crate::spec::meta::ObjectReference;
 use crate::spec::status::WaitsOn;
@@ -26,36 +26,36 @@ pub trait Substrate: Send + Sync {
         &self,
         owner: &FlowOwner,
         templates: &ResourceTemplates,
-    ) -> Result<Vec<ObjectReference>, PortError>;
+    ) -> Result<Vec<ObjectReference>, Problem>;
 
     /// Creates exactly one execution under the key, or adopts the one that exists, running or ended; its end is
     /// reported by [`Substrate::next`] either way.
     ///
     /// # Errors
     /// Transient and Capacity: not created, ask again. Invalid, Denied and Exists: can never be created as it is;
-    /// [`PortError::reason`] names the step reason.
-    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, PortError>;
+    /// [`Problem::reason`] names the step reason.
+    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, Problem>;
 
     /// Watches an execution started by an earlier host without creating one; its end is reported by
     /// [`Substrate::next`], as Lost when there is no trace of it. The spec tells what to collect at its end.
     ///
     /// # Errors
     /// Transient when it cannot be seen now.
-    async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError>;
+    async fn adopt(&self, spec: AttemptSpec) -> Result<(), Problem>;
 
     /// Ends an execution with all its children. Its end is reported by [`Substrate::next`]: Cancelled, or what it came
     /// to first; Cancelled also when there is none.
     ///
     /// # Errors
     /// Transient when it cannot be reached now.
-    async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError>;
+    async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), Problem>;
 
     /// Frees what is kept for an execution that does not end, once a person has confirmed that nothing of it runs any more.
     /// What runs after all is left alone. Unknown keys are fine.
     ///
     /// # Errors
     /// Transient when it cannot be reached now.
-    async fn release(&self, _key: &AttemptKey) -> Result<(), PortError> {
+    async fn release(&self, _key: &AttemptKey) -> Result<(), Problem> {
         Ok(())
     }
 
@@ -63,25 +63,25 @@ pub trait Substrate: Send + Sync {
     ///
     /// # Errors
     /// Transient when it cannot be reached now; Invalid when this substrate cannot suspend.
-    async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError>;
+    async fn suspend(&self, key: &AttemptKey) -> Result<(), Problem>;
 
     /// Lets a suspended execution go on. One that has ended is left alone.
     ///
     /// # Errors
     /// As of [`Substrate::suspend`].
-    async fn resume(&self, key: &AttemptKey) -> Result<(), PortError>;
+    async fn resume(&self, key: &AttemptKey) -> Result<(), Problem>;
 
     /// Deletes what is left of an ended execution, its logs excepted. Unknown keys are fine.
     ///
     /// # Errors
     /// Transient when it cannot be reached now.
-    async fn forget(&self, key: &AttemptKey) -> Result<(), PortError>;
+    async fn forget(&self, key: &AttemptKey) -> Result<(), Problem>;
 
     /// Every execution of a flow that still exists, running or ended and not forgotten.
     ///
     /// # Errors
     /// Transient when it cannot be seen now.
-    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError>;
+    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, Problem>;
 
     /// The next report; waits until there is one. Dropping the future loses nothing. An end may be reported again after
     /// an adoption, never before [`Substrate::start`] or [`Substrate::adopt`] returned.

@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 
 /// What a check says: nothing, or what does not hold.
 pub(super) type CheckResult = Result<(), Broken>;
@@ -33,8 +33,8 @@ impl fmt::Display for Broken {
     }
 }
 
-impl From<PortError> for Broken {
-    fn from(error: PortError) -> Self {
+impl From<Problem> for Broken {
+    fn from(error: Problem) -> Self {
         Self(format!("the call failed ({}): {}", error.class, error.chain()))
     }
 }
@@ -139,7 +139,7 @@ pub(super) fn holds(what: &str, condition: bool) -> CheckResult {
 }
 
 /// Holds when a call failed with an error of this class whose message says something.
-pub(super) fn fails<T: fmt::Debug>(what: &str, result: Result<T, PortError>, class: Class) -> CheckResult {
+pub(super) fn fails<T: fmt::Debug>(what: &str, result: Result<T, Problem>, class: Class) -> CheckResult {
     match result {
         Ok(value) => Err(Broken(format!("{what} gave {}, not the error {class}", short(&value)))),
         Err(error) if error.class != class => {
@@ -150,7 +150,7 @@ pub(super) fn fails<T: fmt::Debug>(what: &str, result: Result<T, PortError>, cla
 }
 
 /// Holds when a call went well.
-pub(super) fn fails_not<T>(what: &str, result: Result<T, PortError>) -> CheckResult {
+pub(super) fn fails_not<T>(what: &str, result: Result<T, Problem>) -> CheckResult {
     match result {
         Ok(_) => Ok(()),
         Err(error) => Err(Broken(format!("{what} failed as {}: {}", error.class, error.chain()))),
@@ -215,11 +215,11 @@ mod tests {
         assert!(same("it", &1, &1).is_ok());
         insta::assert_snapshot!(same("it", &1, &2).unwrap_err(), @"it is 1, not 2");
         insta::assert_snapshot!(holds("pigs fly", false).unwrap_err(), @"it does not hold that pigs fly");
-        let invalid = || Err::<(), _>(PortError::new(Class::Invalid, "bad"));
+        let invalid = || Err::<(), _>(Problem::new(Class::Invalid, "bad"));
         assert!(fails("asking", invalid(), Class::Invalid).is_ok());
         insta::assert_snapshot!(fails("asking", invalid(), Class::NotFound).unwrap_err(), @"asking failed as invalid instead of not found: bad");
         insta::assert_snapshot!(fails("asking", Ok(7), Class::NotFound).unwrap_err(), @"asking gave 7, not the error not found");
-        assert!(fails("asking", Err::<(), _>(PortError::new(Class::Invalid, " ")), Class::Invalid).is_err());
+        assert!(fails("asking", Err::<(), _>(Problem::new(Class::Invalid, " ")), Class::Invalid).is_err());
         let flood = same("it", &"x".repeat(1000), &String::new()).unwrap_err();
         assert!(flood.to_string().chars().count() < 400);
     }

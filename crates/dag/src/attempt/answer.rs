@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use orlop_core::attempt::Address;
 use orlop_core::backoff::{Backoff, Growth, fraction};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::event::FlowEvent;
 use orlop_core::time::Time;
 
 /// The event that answers a start which failed. `delays` is how often this attempt was put off before.
 #[must_use]
-pub fn start_failed(at: Address, attempt: u32, error: &PortError, delays: u32, now: Time) -> FlowEvent {
+pub fn start_failed(at: Address, attempt: u32, error: &Problem, delays: u32, now: Time) -> FlowEvent {
     let message = error.chain();
     if error.class.is_retryable() {
         let (word, wait) = delay(error, delays, &format!("{}/{:?}/{attempt}", at.step.0, at.item));
@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// How long to wait, and the reason to show: after a request to slow down as long as asked, at most 5 min, without room 5 s to
 /// 5 min, else 1 to 60 s, doubling each time, with a tenth of jitter.
-fn delay(error: &PortError, delays: u32, key: &str) -> (&'static str, Duration) {
+fn delay(error: &Problem, delays: u32, key: &str) -> (&'static str, Duration) {
     let (word, base, most) = match error.class {
         Class::Capacity => ("QuotaExceeded", 5, 300),
         _ if error.retry_after.is_some() => ("Throttled", 1, 60),
@@ -44,7 +44,7 @@ fn delay(error: &PortError, delays: u32, key: &str) -> (&'static str, Duration) 
 }
 
 /// The reason of a start that can never succeed as it is, and whether the step's retry policy applies to it.
-fn refusal(error: &PortError) -> (&'static str, bool) {
+fn refusal(error: &Problem) -> (&'static str, bool) {
     let word = error.reason.unwrap_or(match error.class {
         Class::Denied => "Forbidden",
         Class::Exists => "NameConflict",
@@ -63,7 +63,7 @@ fn refusal(error: &PortError) -> (&'static str, bool) {
 
 /// The event that answers a failed creation of resource templates, or none when it is to be tried again.
 #[must_use]
-pub fn resources_failed(error: &PortError) -> Option<FlowEvent> {
+pub fn resources_failed(error: &Problem) -> Option<FlowEvent> {
     if error.class.is_retryable() {
         return None;
     }
@@ -77,13 +77,13 @@ pub fn resources_failed(error: &PortError) -> Option<FlowEvent> {
 
 /// How long to wait before a call that must succeed is made again: 1 s·2ᵏ to 60 s.
 #[must_use]
-pub fn patience(error: &PortError, tries: u32) -> Duration {
+pub fn patience(error: &Problem, tries: u32) -> Duration {
     delay(error, tries, "call").1
 }
 
 /// Why something is not created now, in one word.
 #[must_use]
-pub fn shortage(error: &PortError) -> &'static str {
+pub fn shortage(error: &Problem) -> &'static str {
     error.reason.unwrap_or_else(|| delay(error, 0, "call").0)
 }
 
@@ -93,11 +93,11 @@ mod tests {
 
     const NOW: Time = Time::from_millis(1000);
 
-    fn answer(error: &PortError, delays: u32) -> FlowEvent {
+    fn answer(error: &Problem, delays: u32) -> FlowEvent {
         start_failed(Address::step(3), 2, error, delays, NOW)
     }
 
-    fn delayed(error: &PortError, delays: u32) -> (String, u64) {
+    fn delayed(error: &Problem, delays: u32) -> (String, u64) {
         match answer(error, delays) {
             FlowEvent::AttemptDelayed { reason, retry_at, .. } => (reason, retry_at.since(NOW).as_secs()),
             other => panic!("{other:?}"),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn refused(class: Class, reason: Option<&'static str>) -> (String, bool) {
-        let error = PortError { reason, ..PortError::new(class, "no") };
+        let error = Problem { reason, ..Problem::new(class, "no") };
         match answer(&error, 0) {
             FlowEvent::AttemptRefused { reason, retryable, .. } => (reason, retryable),
             other => panic!("{other:?}"),
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn transient_trouble_waits_one_to_sixty_seconds() {
-        let error = PortError::new(Class::Transient, "no answer");
+        let error = Problem::new(Class::Transient, "no answer");
         assert_eq!(delayed(&error, 0), ("ApiUnavailable".into(), 1));
         assert!((8..=9).contains(&delayed(&error, 3).1));
         assert!((60..=66).contains(&delayed(&error, 40).1));
@@ -122,13 +122,13 @@ mod tests {
 
     #[test]
     fn requests_to_wait_are_honoured() {
-        let error = PortError::new(Class::Transient, "slow down").retry_after(Duration::from_secs(17));
+        let error = Problem::new(Class::Transient, "slow down").retry_after(Duration::from_secs(17));
         assert_eq!(delayed(&error, 5), ("Throttled".into(), 17));
     }
 
     #[test]
     fn no_room_waits_longer_and_names_its_reason() {
-        let error = PortError::new(Class::Capacity, "no CPU left");
+        let error = Problem::new(Class::Capacity, "no CPU left");
         assert_eq!(delayed(&error, 0), ("QuotaExceeded".into(), 5));
         assert!((300..=330).contains(&delayed(&error, 30).1));
         let error = error.with_reason("Queued");
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn resources_of_others_end_the_flow_and_lost_calls_do_not() {
-        assert_eq!(resources_failed(&PortError::new(Class::Transient, "")), None);
-        let error = PortError::new(Class::Exists, "belongs to somebody else");
+        assert_eq!(resources_failed(&Problem::new(Class::Transient, "")), None);
+        let error = Problem::new(Class::Exists, "belongs to somebody else");
         let Some(FlowEvent::ResourcesFailed { reason, .. }) = resources_failed(&error) else { panic!() };
         assert_eq!(reason, "ResourceConflict");
     }

@@ -2,49 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::error::{Class, PARAMETERS, Problem};
 use orlop_core::spec::flow::FlowParameter;
 
 use super::{FlowSource, flow_source};
 
-/// Why the parameters of a flow cannot be fixed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// A value was given for a parameter the flow does not have.
-    #[error("the flow has no parameter `{name}`; {}", if .known.is_empty() { "it has none".to_owned() } else { format!("it has {}", .known.join(", ")) })]
-    Unknown {
-        /// The name.
-        name: String,
-        /// Names it has.
-        known: Vec<String>,
-    },
-    /// No value was given for a parameter that has none of its own.
-    #[error("parameter `{name}` needs a value{}; give it with -p {name}=VALUE", about(.description))]
-    Missing {
-        /// The name.
-        name: String,
-        /// What it is for.
-        description: Option<String>,
-    },
-    /// A value is not one of those allowed.
-    #[error("parameter `{name}` cannot be `{value}`; give one of {}", .choices.join(", "))]
-    NotAllowed {
-        /// The name.
-        name: String,
-        /// The value.
-        value: String,
-        /// Values it may have.
-        choices: Vec<String>,
-    },
-    /// A value was given for a secret.
-    #[error("parameter `{name}` is a secret and cannot be given as text; put it where Secrets are looked up")]
-    Secret {
-        /// The name.
-        name: String,
-    },
-    /// Its ConfigMap has no such value.
-    #[error("{0}")]
-    Unresolved(String),
+/// A value that a parameter cannot have, or one that is missing.
+#[must_use]
+pub fn wrong_parameter(message: String) -> Problem {
+    Problem::new(Class::Invalid, message.clone()).at_field(PARAMETERS, message)
 }
 
 fn about(description: &Option<String>) -> String {
@@ -55,18 +21,24 @@ fn about(description: &Option<String>) -> String {
 ///
 /// # Errors
 /// The first parameter that has no value, or one that it cannot have; a given name that the flow does not have.
-pub fn check_given(declared: &[FlowParameter], given: &BTreeMap<String, String>) -> Result<(), ParameterError> {
+pub fn check_given(declared: &[FlowParameter], given: &BTreeMap<String, String>) -> Result<(), Problem> {
     if let Some(name) = given.keys().find(|name| !declared.iter().any(|parameter| parameter.name == **name)) {
-        let known = declared.iter().map(|parameter| parameter.name.clone()).collect();
-        return Err(ParameterError::Unknown { name: name.clone(), known });
+        let known: Vec<&str> = declared.iter().map(|parameter| parameter.name.as_str()).collect();
+        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        return Err(wrong_parameter(format!("the flow has no parameter `{name}`; {known}")));
     }
     for parameter in declared {
-        let name = parameter.name.clone();
-        match (given.get(&name), flow_source(parameter)) {
-            (_, Err(fault)) => return Err(ParameterError::Unresolved(format!("parameter `{name}`: {fault}"))),
-            (Some(_), Ok(FlowSource::Secret(_))) => return Err(ParameterError::Secret { name }),
+        let name = &parameter.name;
+        match (given.get(name), flow_source(parameter)) {
+            (_, Err(fault)) => return Err(wrong_parameter(format!("parameter `{name}`: {fault}"))),
+            (Some(_), Ok(FlowSource::Secret(_))) => {
+                let why = "is a secret and cannot be given as text; put it where Secrets are looked up";
+                return Err(wrong_parameter(format!("parameter `{name}` {why}")));
+            }
             (None, Ok(FlowSource::Submission)) => {
-                return Err(ParameterError::Missing { name, description: parameter.description.clone() });
+                let about = about(&parameter.description);
+                let message = format!("parameter `{name}` needs a value{about}; give it with -p {name}=VALUE");
+                return Err(wrong_parameter(message));
             }
             (Some(value), Ok(_)) => check_choice(parameter, value)?,
             (None, Ok(FlowSource::Value(value))) => check_choice(parameter, value)?,
@@ -80,11 +52,11 @@ pub fn check_given(declared: &[FlowParameter], given: &BTreeMap<String, String>)
 ///
 /// # Errors
 /// When it is not one of those allowed.
-pub fn check_choice(parameter: &FlowParameter, value: &str) -> Result<(), ParameterError> {
+pub fn check_choice(parameter: &FlowParameter, value: &str) -> Result<(), Problem> {
     match &parameter.choices {
         Some(choices) if !choices.iter().any(|choice| choice == value) => {
-            let (name, value, choices) = (parameter.name.clone(), value.to_owned(), choices.clone());
-            Err(ParameterError::NotAllowed { name, value, choices })
+            let (name, choices) = (&parameter.name, choices.join(", "));
+            Err(wrong_parameter(format!("parameter `{name}` cannot be `{value}`; give one of {choices}")))
         }
         _ => Ok(()),
     }

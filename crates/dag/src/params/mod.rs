@@ -23,7 +23,7 @@ mod tree;
 pub use self::config_map::{ConfigMapFault, config_map_value};
 pub use self::document::Document;
 pub use self::fan_out::{Counters, ITEMS_MAX, ItemsError, ItemsSource, gather, items_of};
-pub use self::given::{ParameterError, check_choice, check_given};
+pub use self::given::{check_choice, check_given, wrong_parameter};
 pub use self::job_status::{JobOutcome, JobStatus, MESSAGE_JSON_MAX, Termination};
 pub use self::name::{INDEX, ITEM, NAME_MAX, NameFault, check_name, is_reserved};
 pub use self::path::{

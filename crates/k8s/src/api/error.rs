@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 #[cfg(feature = "client")]
-use orlop_core::error::chain;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Code, Problem, chain};
 use orlop_core::spec::status::cut_message;
 use serde_json::Value;
 
@@ -139,8 +138,8 @@ impl ApiError {
 
     /// The error as the engine's driver reads it.
     #[must_use]
-    pub fn port_error(&self, doing: &str) -> PortError {
-        let error = PortError::new(self.class(), format!("{doing}: {self}"));
+    pub fn port_error(&self, doing: &str) -> Problem {
+        let error = Problem::new(self.class(), format!("{doing}: {self}"));
         let error = if self.code == Some(429) { error.with_reason("Throttled") } else { error };
         match self.retry_after {
             Some(wait) => error.retry_after(wait),
@@ -148,10 +147,26 @@ impl ApiError {
         }
     }
 
+    /// The error of the server behind one of a verb, if it was one.
+    #[must_use]
+    pub fn of(problem: &Problem) -> Option<&Self> {
+        problem.source.as_deref()?.downcast_ref()
+    }
+
+    /// The error as somebody who waits for the answer gets it. A controller waits for new credentials; a user is told now.
+    #[must_use]
+    pub fn problem(self, doing: &str) -> Problem {
+        let problem = match self.code {
+            Some(401) => Problem::coded(Code::Unauthenticated, format!("{doing}: {self}")),
+            _ => self.port_error(doing),
+        };
+        problem.because(self)
+    }
+
     /// The same of a creation that is to wait where a right is missing: roles are replaced while an operator is upgraded, and
     /// given when somebody sees that they are missing.
     #[must_use]
-    pub fn creation_error(&self, doing: &str) -> PortError {
+    pub fn creation_error(&self, doing: &str) -> Problem {
         let mut error = self.port_error(doing);
         if self.code == Some(403) && !self.message.is_empty() && self.lacks_right() {
             (error.class, error.reason) = (Class::Capacity, Some("Forbidden"));

@@ -1,9 +1,10 @@
 //! New flows: submitted, and repeated. Owns the mark by which a submission whose answer was lost is found
 //! again, and what of an old flow a new one takes over.
 
+use crate::api::ApiError;
 use std::collections::BTreeMap;
 
-use orlop_core::error::Class;
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::spec::flow::{FlowSpec, JobFlow, RetryOf};
@@ -11,7 +12,7 @@ use orlop_dag::params::check_given;
 use orlop_dag::repeat::{may_repeat, no_step};
 use serde_json::Value;
 
-use super::{ClientError, FlowClient, first, text};
+use super::{FlowClient, first, text};
 use crate::api::{Api, Kind, Request};
 use crate::convert;
 
@@ -38,14 +39,14 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When the flow breaks a rule, a parameter cannot have its value, the name is taken, or the server refuses.
-    pub async fn create(&self, new: NewFlow) -> Result<JobFlow, ClientError> {
+    pub async fn create(&self, new: NewFlow) -> Result<JobFlow, Problem> {
         let NewFlow { mut flow, parameters, key } = new;
         set(&mut flow.spec, &parameters)?;
         flow.status = None;
         flow.metadata.namespace = Some(self.namespace.clone());
         flow.metadata.annotations.insert(KEY.to_owned(), key.clone());
         let object = convert::write(&flow);
-        convert::read(&object, &self.limits).map_err(|found| ClientError::Invalid(first(found)))?;
+        convert::read(&object, &self.limits).map_err(|found| Problem::new(Class::Invalid, first(found)))?;
         let name = flow.metadata.name;
         match self.send(&Request::create(Kind::JobFlow, object), || format!("creating flow `{name}`")).await {
             Ok(object) => self.read(&object).await,
@@ -54,8 +55,8 @@ impl<A: Api> FlowClient<A> {
     }
 
     /// The flow of a submission that was refused or got no answer, if it is there all the same.
-    async fn created(&self, name: &str, key: &str, error: ClientError) -> Result<JobFlow, ClientError> {
-        let ClientError::Api { source, .. } = &error else { return Err(error) };
+    async fn created(&self, name: &str, key: &str, error: Problem) -> Result<JobFlow, Problem> {
+        let Some(source) = ApiError::of(&error) else { return Err(error) };
         let taken = source.class() == Class::Exists;
         if !taken && !source.outcome_is_unknown() {
             return Err(error);
@@ -70,10 +71,13 @@ impl<A: Api> FlowClient<A> {
             return self.read(&object).await;
         }
         let namespace = &self.namespace;
-        Err(ClientError::Conflict(format!(
-            "the name is taken: there is a flow `{name}` in namespace `{namespace}` (uid {}); choose another with --name, have every flow named anew with `metadata.generateName`, or delete it",
-            text(&object, "/metadata/uid")
-        )))
+        Err(Problem::new(
+            Class::Exists,
+            format!(
+                "the name is taken: there is a flow `{name}` in namespace `{namespace}` (uid {}); choose another with --name, have every flow named anew with `metadata.generateName`, or delete it",
+                text(&object, "/metadata/uid")
+            ),
+        ))
     }
 
     /// Repeats a flow that has ended, in a new one: what failed, these steps, and what comes after them. Without a
@@ -81,11 +85,11 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When the flow is not there, has not ended or has no such step; as of [`FlowClient::create`].
-    pub async fn repeat(&self, old: &str, repeat: RetryOptions) -> Result<JobFlow, ClientError> {
+    pub async fn repeat(&self, old: &str, repeat: RetryOptions) -> Result<JobFlow, Problem> {
         let old = self.find(old).await?;
         let name = old.metadata.name.clone();
         let phase = old.status.as_ref().map(|status| status.phase).unwrap_or_default();
-        may_repeat(&name, phase, &repeat.steps, repeat.force).map_err(ClientError::Conflict)?;
+        may_repeat(&name, phase, &repeat.steps, repeat.force).map_err(|why| Problem::new(Class::Conflict, why))?;
         let spec = match repeat.spec {
             Some(changed) => with_values_of(changed, &old.spec),
             None => old.spec,
@@ -93,7 +97,7 @@ impl<A: Api> FlowClient<A> {
         let is_fan_out = |step: &str| spec.steps.iter().any(|known| known.name == step && known.is_fan_out());
         let known = |step: &str| spec.steps.iter().chain(&spec.finally).any(|known| known.name == step);
         if let Some(step) = repeat.steps.iter().find(|step| !known(step)) {
-            return Err(ClientError::NoRepeat(no_step(&name, step, is_fan_out)));
+            return Err(Problem::new(Class::NotFound, no_step(&name, step, is_fan_out)));
         }
         let uid = old.metadata.uid.clone().unwrap_or_default();
         let mut flow = JobFlow::new(&name, spec);
@@ -106,7 +110,7 @@ impl<A: Api> FlowClient<A> {
         flow.spec.suspend = None;
         let (parameters, key) = (repeat.parameters, repeat.key);
         if let Some(new) = repeat.name {
-            dns1123_subdomain(&new).map_err(|error| ClientError::Invalid(error.to_string()))?;
+            dns1123_subdomain(&new).map_err(|error| Problem::new(Class::Invalid, error.to_string()))?;
             flow.metadata.name = new;
             return self.create(NewFlow { flow, parameters, key }).await;
         }
@@ -115,11 +119,11 @@ impl<A: Api> FlowClient<A> {
             flow.metadata.name = format!("{stem}-r{number}");
             let new = NewFlow { flow: flow.clone(), parameters: parameters.clone(), key: key.clone() };
             match self.create(new).await {
-                Err(ClientError::Conflict(_)) => {}
+                Err(error) if error.class == Class::Exists => {}
                 made => return made,
             }
         }
-        Err(ClientError::Conflict(format!("`{stem}-r2` to `{stem}-r{MOST}` are all taken; give a name")))
+        Err(Problem::new(Class::Conflict, format!("`{stem}-r2` to `{stem}-r{MOST}` are all taken; give a name")))
     }
 }
 
@@ -153,7 +157,7 @@ pub struct RetryOptions {
 }
 
 /// Writes values into the parameters of a spec: on Kubernetes a flow is all there is of a submission.
-fn set(spec: &mut FlowSpec, values: &BTreeMap<String, String>) -> Result<(), ClientError> {
+fn set(spec: &mut FlowSpec, values: &BTreeMap<String, String>) -> Result<(), Problem> {
     check_given(&spec.parameters, values)?;
     for parameter in &mut spec.parameters {
         if let Some(value) = values.get(&parameter.name) {

@@ -6,10 +6,9 @@ use futures::stream::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use orlop_core::error::chain;
+use orlop_core::error::{Problem, chain};
 use orlop_core::spec::flow::{GROUP, JobFlow};
 
-use super::ClientError;
 use crate::api::ApiError;
 
 /// A started container of an attempt, whose log can be read.
@@ -63,7 +62,7 @@ fn pods(client: kube::Client, flow: &JobFlow) -> Api<Pod> {
 ///
 /// # Errors
 /// When the server refuses.
-pub async fn written(client: kube::Client, flow: &JobFlow) -> Result<Vec<ContainerLog>, ClientError> {
+pub async fn written(client: kube::Client, flow: &JobFlow) -> Result<Vec<ContainerLog>, Problem> {
     let list = pods(client, flow).list(&kube::api::ListParams::default().labels(&selector(flow))).await;
     let list = list.map_err(|error| failed("listing the pods of the flow", &error))?;
     let mut found: Vec<ContainerLog> = list.items.iter().flat_map(begun).collect();
@@ -94,7 +93,7 @@ pub async fn read(
     flow: &JobFlow,
     written: &ContainerLog,
     options: LogOptions,
-) -> Result<impl AsyncBufRead + Send + Unpin + use<>, ClientError> {
+) -> Result<impl AsyncBufRead + Send + Unpin + use<>, Problem> {
     let params = LogParams {
         container: Some(written.container.clone()),
         follow: options.follow,
@@ -106,8 +105,8 @@ pub async fn read(
     stream.map(Box::pin).map_err(|error| failed(&format!("reading the log of pod `{}`", written.pod), &error))
 }
 
-fn failed(doing: &str, error: &kube::Error) -> ClientError {
-    ClientError::Api { doing: doing.to_owned(), source: ApiError::from_client(error) }
+fn failed(doing: &str, error: &kube::Error) -> Problem {
+    ApiError::from_client(error).problem(doing)
 }
 
 /// Containers of a pod that have begun: the others have no log yet, and asking for it is an error.

@@ -3,7 +3,6 @@
 //! are in [`watch`] and [`logs`].
 
 mod create;
-mod error;
 #[cfg(feature = "client")]
 pub mod logs;
 mod order;
@@ -12,12 +11,13 @@ mod tests;
 #[cfg(feature = "client")]
 pub mod watch;
 
+use crate::api::ApiError;
+use orlop_core::error::{Class, FLOW, Problem};
 use orlop_core::spec::flow::{FlowSpec, JobFlow};
 use orlop_dag::manifest::{Limits, Violations};
 use serde_json::Value;
 
 pub use create::{KEY, NewFlow, RetryOptions};
-pub use error::ClientError;
 pub use order::ApprovalDecision;
 
 use crate::api::{self, Api, Kind, Request};
@@ -65,10 +65,10 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When it is not there, cannot be read, or the server refuses.
-    pub async fn get(&self, name: &str) -> Result<JobFlow, ClientError> {
+    pub async fn get(&self, name: &str) -> Result<JobFlow, Problem> {
         for _ in 1..TRIES {
             match self.read(&self.object(name).await?).await {
-                Err(ClientError::Moving(_)) => {}
+                Err(error) if is_moving(&error) => {}
                 read => return read,
             }
         }
@@ -79,7 +79,7 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When it is not there, or the server refuses.
-    pub async fn find(&self, name: &str) -> Result<JobFlow, ClientError> {
+    pub async fn find(&self, name: &str) -> Result<JobFlow, Problem> {
         Ok(shown(&self.object(name).await?))
     }
 
@@ -87,10 +87,10 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When the server refuses. A flow that cannot be read has neither spec nor status.
-    pub async fn list(&self, labels: &[(String, String)]) -> Result<Vec<JobFlow>, ClientError> {
+    pub async fn list(&self, labels: &[(String, String)]) -> Result<Vec<JobFlow>, Problem> {
         let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let listed = api::list(&self.api, Kind::JobFlow, &self.namespace, &selector.join(",")).await;
-        let items = listed.map_err(|source| ClientError::Api { doing: "listing flows".to_owned(), source })?;
+        let items = listed.map_err(|source| source.problem("listing flows"))?;
         let mut flows: Vec<JobFlow> = items.iter().map(shown).collect();
         flows.sort_by(|a, b| order(a).cmp(&order(b)));
         Ok(flows)
@@ -99,19 +99,17 @@ impl<A: Api> FlowClient<A> {
     /// What a stored object says, with all records of its status.
     ///
     /// # Errors
-    /// When it cannot be read, or a part of its status is not to be had: [`ClientError::Moving`] where there is a newer one.
-    pub async fn read(&self, object: &Value) -> Result<JobFlow, ClientError> {
+    /// When it cannot be read, or a part of its status is not to be had: [`is_moving`] where there is a newer one.
+    pub async fn read(&self, object: &Value) -> Result<JobFlow, Problem> {
         let named = || text(object, "/metadata/name").to_owned();
-        let unreadable = |why: String| ClientError::Unreadable { name: named(), why };
+        let unreadable = |why: String| Problem::new(Class::Fatal, format!("flow `{}` cannot be read: {why}", named()));
         let reading = convert::read(object, &self.limits).map_err(|found| unreadable(first(found)))?;
         let mut flow = reading.flow;
         if let Some(status) = convert::status(object).map_err(unreadable)? {
             let whole = records::whole(&self.api, &flow, &status).await;
             flow.status = Some(whole.map_err(|error| match error {
-                error if error.is_missing() => ClientError::Moving(named()),
-                FetchError::Api(source) => {
-                    ClientError::Api { doing: format!("reading the steps of flow `{}`", named()), source }
-                }
+                error if error.is_missing() => moving(&named()),
+                FetchError::Api(source) => source.problem(&format!("reading the steps of flow `{}`", named())),
                 FetchError::Read(error) => unreadable(error.to_string()),
             })?);
         }
@@ -119,21 +117,50 @@ impl<A: Api> FlowClient<A> {
     }
 
     /// The object of a flow as it is stored.
-    async fn object(&self, name: &str) -> Result<Value, ClientError> {
+    async fn object(&self, name: &str) -> Result<Value, Problem> {
         let request = Request::get(Kind::JobFlow, &self.namespace, name);
         match self.send(&request, || format!("reading flow `{name}`")).await {
-            Err(ClientError::Api { source, .. }) if source.code == Some(404) => Err(self.missing(name)),
+            Err(error) if is_missing(&error) => Err(self.missing(name)),
             answer => answer,
         }
     }
 
-    fn missing(&self, name: &str) -> ClientError {
-        ClientError::NotFound { name: name.to_owned(), namespace: self.namespace.clone() }
+    fn missing(&self, name: &str) -> Problem {
+        missing(name, &self.namespace)
     }
 
-    async fn send(&self, request: &Request, doing: impl FnOnce() -> String) -> Result<Value, ClientError> {
-        self.api.send(request).await.map_err(|source| ClientError::Api { doing: doing(), source })
+    async fn send(&self, request: &Request, doing: impl FnOnce() -> String) -> Result<Value, Problem> {
+        self.api.send(request).await.map_err(|source| source.problem(&doing()))
     }
+}
+
+/// A flow that is not there.
+#[must_use]
+pub fn missing(name: &str, namespace: &str) -> Problem {
+    let message = format!("there is no flow `{name}` in namespace `{namespace}`");
+    Problem::new(Class::NotFound, message.clone()).at_field(FLOW, message)
+}
+
+fn is_missing(error: &Problem) -> bool {
+    ApiError::of(error).is_some_and(|error| error.code == Some(404))
+}
+
+/// The reason of [`is_moving`].
+const MOVING: &str = "StatusMoving";
+
+/// Whether records of a flow's steps were not where its status says: a newer status has others, or somebody has deleted them.
+#[must_use]
+pub fn is_moving(error: &Problem) -> bool {
+    error.reason == Some(MOVING)
+}
+
+fn moving(flow: &str) -> Problem {
+    let message = format!("the steps of flow `{flow}` are not where its status says they are; try again");
+    Problem::new(Class::Transient, message).with_reason(MOVING)
+}
+
+fn ended(flow: &str, phase: &str) -> Problem {
+    Problem::new(Class::Conflict, format!("flow `{flow}` has ended: it is {phase}; nothing can change it"))
 }
 
 /// A flow as its object alone shows it: of a status that is stored elsewhere, the steps that need attention. One that nobody can

@@ -1,7 +1,7 @@
 //! What is ordered about a flow: decisions, suspension, its end, its deletion. Owns the patches; what they
 //! do is the controller's.
 
-use orlop_core::error::Class;
+use orlop_core::error::{Class, Problem};
 use orlop_core::machine::step::StepPhase;
 use orlop_core::name::short63;
 use orlop_core::spec::flow::{GROUP, JobFlow, StopMode, SuspendMode};
@@ -10,7 +10,7 @@ use orlop_dag::approval::manual_step;
 use orlop_dag::engine::left_of;
 use serde_json::{Map, Value, json};
 
-use super::{ClientError, FlowClient, TRIES, text};
+use super::{FlowClient, TRIES, ended, is_missing, is_moving, text};
 use crate::api::{Api, Kind, Request};
 
 /// A decision about a Manual step.
@@ -32,12 +32,12 @@ impl<A: Api> FlowClient<A> {
     /// # Errors
     /// When there is no such flow or Manual step, the flow or the step has ended, another decision was taken, or the server
     /// refuses.
-    pub async fn decide(&self, name: &str, decided: &ApprovalDecision<'_>) -> Result<(), ClientError> {
+    pub async fn decide(&self, name: &str, decided: &ApprovalDecision<'_>) -> Result<(), Problem> {
         let mut last = None;
         for _ in 0..TRIES {
             let object = self.object(name).await?;
             let flow = match self.read(&object).await {
-                Err(error @ ClientError::Moving(_)) => {
+                Err(error) if is_moving(&error) => {
                     last = Some(error);
                     continue;
                 }
@@ -49,7 +49,7 @@ impl<A: Api> FlowClient<A> {
             let request = Request::patch(Kind::JobFlow, &self.namespace, name, patch);
             match self.send(&request, || format!("deciding about step `{}` of flow `{name}`", decided.step)).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.class() == Class::Conflict => last = Some(error),
+                Err(error) if error.class == Class::Conflict => last = Some(error),
                 Err(error) => return Err(error),
             }
         }
@@ -60,25 +60,23 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When there is no such flow or step, its cancellation is not blocked, or the server refuses.
-    pub async fn confirm_gone(
-        &self,
-        name: &str,
-        step: &str,
-        by: &str,
-        reason: Option<&str>,
-    ) -> Result<(), ClientError> {
+    pub async fn confirm_gone(&self, name: &str, step: &str, by: &str, reason: Option<&str>) -> Result<(), Problem> {
         let object = self.object(name).await?;
         let flow = self.read(&object).await?;
         let steps = flow.status.as_ref().map(|status| status.steps.as_slice()).unwrap_or_default();
         let Some(record) = steps.iter().find(|known| known.name == step) else {
-            return Err(ClientError::NoStep { flow: name.to_owned(), step: step.to_owned() });
+            let message = format!("flow `{name}` has no step or instance `{step}`");
+            return Err(Problem::new(Class::NotFound, message));
         };
         if left_of(record).is_none() {
-            return Err(ClientError::Conflict(format!(
-                "the cancellation of step `{step}` of flow `{name}` is not blocked: it is {}, and the cluster reports when its \
+            return Err(Problem::new(
+                Class::Conflict,
+                format!(
+                    "the cancellation of step `{step}` of flow `{name}` is not blocked: it is {}, and the cluster reports when its \
                  attempt is gone",
-                record.phase
-            )));
+                    record.phase
+                ),
+            ));
         }
         let short = short63(step);
         let mut note = Map::from_iter([("by".to_owned(), json!(by))]);
@@ -97,7 +95,7 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When there is no such flow, it has ended, or the server refuses.
-    pub async fn suspend(&self, name: &str, mode: Option<SuspendMode>) -> Result<(), ClientError> {
+    pub async fn suspend(&self, name: &str, mode: Option<SuspendMode>) -> Result<(), Problem> {
         let mut spec = json!({"suspend": true});
         if let Some(mode) = mode {
             spec["suspendMode"] = json!(mode);
@@ -109,7 +107,7 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// As of [`FlowClient::suspend`].
-    pub async fn resume(&self, name: &str) -> Result<(), ClientError> {
+    pub async fn resume(&self, name: &str) -> Result<(), Problem> {
         self.order(name, json!({"suspend": false}), "resuming").await
     }
 
@@ -117,7 +115,7 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// As of [`FlowClient::suspend`].
-    pub async fn stop(&self, name: &str, mode: StopMode) -> Result<(), ClientError> {
+    pub async fn stop(&self, name: &str, mode: StopMode) -> Result<(), Problem> {
         let object = self.changeable(name).await?;
         if mode == StopMode::Graceful && text(&object, "/spec/stop") == "Terminate" {
             return Ok(());
@@ -129,40 +127,38 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When there is no such flow, or the server refuses.
-    pub async fn delete(&self, flow: &JobFlow) -> Result<(), ClientError> {
+    pub async fn delete(&self, flow: &JobFlow) -> Result<(), Problem> {
         let name = &flow.metadata.name;
         let namespace = flow.metadata.namespace.as_deref().unwrap_or(&self.namespace);
         let request = Request::delete(Kind::JobFlow, namespace, name, flow.metadata.uid.clone());
         match self.send(&request, || format!("deleting flow `{name}`")).await {
-            Err(ClientError::Api { source, .. }) if source.code == Some(404) => Err(self.missing(name)),
+            Err(error) if is_missing(&error) => Err(self.missing(name)),
             answer => answer.map(drop),
         }
     }
 
-    async fn order(&self, name: &str, spec: Value, doing: &str) -> Result<(), ClientError> {
+    async fn order(&self, name: &str, spec: Value, doing: &str) -> Result<(), Problem> {
         self.changeable(name).await?;
         self.patch_spec(name, spec, doing).await
     }
 
     /// A flow that has not ended. It may end before the patch arrives: then this changes nothing, as it should.
-    async fn changeable(&self, name: &str) -> Result<Value, ClientError> {
+    async fn changeable(&self, name: &str) -> Result<Value, Problem> {
         let object = self.object(name).await?;
         match text(&object, "/status/phase") {
-            phase @ ("Succeeded" | "Failed") => {
-                Err(ClientError::Ended { flow: name.to_owned(), phase: phase.to_owned() })
-            }
+            phase @ ("Succeeded" | "Failed") => Err(ended(name, phase)),
             _ => Ok(object),
         }
     }
 
-    async fn patch_spec(&self, name: &str, spec: Value, doing: &str) -> Result<(), ClientError> {
+    async fn patch_spec(&self, name: &str, spec: Value, doing: &str) -> Result<(), Problem> {
         let request = Request::patch(Kind::JobFlow, &self.namespace, name, json!({ "spec": spec }));
         self.send(&request, || format!("{doing} flow `{name}`")).await.map(drop)
     }
 }
 
 /// The annotations of a decision; none where the same one was taken already.
-fn decision(flow: &JobFlow, decided: &ApprovalDecision<'_>) -> Result<Option<Map<String, Value>>, ClientError> {
+fn decision(flow: &JobFlow, decided: &ApprovalDecision<'_>) -> Result<Option<Map<String, Value>>, Problem> {
     let (name, step) = (&flow.metadata.name, decided.step);
     manual_step(&flow.spec, name, step)?;
     let (short, word) = (short63(step), if decided.decision == Decision::Approved { "true" } else { "rejected" });
@@ -170,19 +166,20 @@ fn decision(flow: &JobFlow, decided: &ApprovalDecision<'_>) -> Result<Option<Map
     match flow.metadata.annotations.get(&key).map(String::as_str) {
         Some(known) if known == word => return Ok(None),
         Some("true" | "rejected") => {
-            return Err(ClientError::Conflict(format!(
-                "somebody has decided about step `{step}` of flow `{name}` already"
-            )));
+            return Err(Problem::new(
+                Class::Conflict,
+                format!("somebody has decided about step `{step}` of flow `{name}` already"),
+            ));
         }
         _ => {}
     }
     let status = flow.status.as_ref();
-    if let Some(ended) = status.filter(|status| status.phase.is_terminal()) {
-        return Err(ClientError::Ended { flow: name.clone(), phase: ended.phase.to_string() });
+    if let Some(status) = status.filter(|status| status.phase.is_terminal()) {
+        return Err(ended(name, &status.phase.to_string()));
     }
     let phase = status.and_then(|status| status.steps.iter().find(|known| known.name == step)).map(|step| step.phase);
     if let Some(phase @ (StepPhase::Succeeded | StepPhase::Failed | StepPhase::Skipped)) = phase {
-        return Err(ClientError::Conflict(format!("step `{step}` of flow `{name}` has ended: it is {phase}")));
+        return Err(Problem::new(Class::Conflict, format!("step `{step}` of flow `{name}` has ended: it is {phase}")));
     }
     let mut annotations = Map::new();
     annotations.insert(key, json!(word));

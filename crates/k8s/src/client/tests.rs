@@ -1,5 +1,6 @@
 //! Verbs about flows against the API server double.
 
+use crate::api::ApiError;
 use std::collections::BTreeMap;
 
 use orlop_core::error::Class;
@@ -7,7 +8,7 @@ use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 use serde_json::{Value, json};
 
-use super::{ApprovalDecision, ClientError, FlowClient, KEY, NewFlow, RetryOptions};
+use super::{ApprovalDecision, FlowClient, KEY, NewFlow, RetryOptions};
 use crate::api::{Client, Kind, PAGE, Request};
 use crate::testing::{ApiServer, Fault, Match, Verb, What};
 
@@ -51,7 +52,7 @@ async fn a_submission_takes_effect_once_by_its_key() {
     assert_eq!(first.metadata.uid, again.metadata.uid);
     assert_eq!(look(&server, "etl")["metadata"]["annotations"][KEY], "k1");
     let other = flows.create(new("etl", gates(), "k2")).await.unwrap_err();
-    assert_eq!(other.class(), Class::Conflict);
+    assert_eq!(other.class, Class::Exists);
     assert!(other.to_string().contains("there is a flow `etl` in namespace `default` (uid "), "{other}");
 }
 
@@ -77,7 +78,7 @@ async fn parameters_are_written_into_the_spec_and_checked() {
     let mut told = Vec::new();
     for values in [&[][..], &[("env", "test")], &[("env", "dev"), ("sise", "1")], &[("env", "dev"), ("token", "x")]] {
         let error = flows.create(with(values)).await.unwrap_err();
-        assert_eq!(error.class(), Class::Invalid);
+        assert_eq!(error.class, Class::Invalid);
         told.push(error.to_string());
     }
     insta::assert_snapshot!(told.join("\n"), @"
@@ -96,7 +97,7 @@ async fn a_flow_that_breaks_a_rule_is_not_even_sent() {
     let (server, flows) = world();
     let twice = json!({"steps": [{"name": "a", "type": "Manual"}, {"name": "a", "type": "Manual"}]});
     let error = flows.create(new("twice", twice, "k")).await.unwrap_err();
-    assert_eq!(error.class(), Class::Invalid, "{error}");
+    assert_eq!(error.class, Class::Invalid, "{error}");
     assert!(server.writes().is_empty() && server.look_all(FLOWS).is_empty());
 }
 
@@ -160,9 +161,11 @@ async fn orders_change_the_spec_until_the_flow_has_ended() {
     assert_eq!(look(&server, "f")["spec"]["stop"], "Terminate", "it never goes back");
     report(&server, "f", json!({"phase": "Failed"})).await;
     for ended in [flows.resume("f").await, flows.stop("f", StopMode::Terminate).await] {
-        assert_eq!(ended, Err(ClientError::Ended { flow: "f".to_owned(), phase: "Failed".to_owned() }));
+        let refused = ended.unwrap_err();
+        assert_eq!(refused.class, Class::Conflict);
+        assert_eq!(refused.message, "flow `f` has ended: it is Failed; nothing can change it");
     }
-    assert_eq!(flows.resume("g").await.unwrap_err().class(), Class::NotFound);
+    assert_eq!(flows.resume("g").await.unwrap_err().class, Class::NotFound);
 }
 
 #[tokio::test]
@@ -199,7 +202,7 @@ async fn a_repetition_is_a_new_flow_with_the_first_free_number() {
     assert_eq!(stored["metadata"]["labels"], json!({"team": "x"}));
     assert_eq!(stored["metadata"]["annotations"], json!({KEY: "a"}), "decisions are not repeated");
     assert!(stored["spec"].get("suspend").is_none());
-    assert_eq!(flows.repeat("f", again(Some("f-r2"), &[], "c")).await.unwrap_err().class(), Class::Conflict);
+    assert_eq!(flows.repeat("f", again(Some("f-r2"), &[], "c")).await.unwrap_err().class, Class::Exists);
     report(&server, "f-r2", json!({"phase": "Failed"})).await;
     assert_eq!(flows.repeat("f-r2", again(None, &[], "d")).await.unwrap().metadata.name, "f-r4");
 }
@@ -219,9 +222,9 @@ async fn lists_are_by_age_and_a_deletion_is_of_one_flow_only() {
     assert_eq!(names(found.clone()), ["a"]);
     let mut another = found[0].clone();
     another.metadata.uid = Some("another".to_owned());
-    assert_eq!(flows.delete(&another).await.unwrap_err().class(), Class::Conflict);
+    assert_eq!(flows.delete(&another).await.unwrap_err().class, Class::Conflict);
     flows.delete(&found[0]).await.unwrap();
-    assert_eq!(flows.delete(&found[0]).await.unwrap_err().class(), Class::NotFound);
+    assert_eq!(flows.delete(&found[0]).await.unwrap_err().class, Class::NotFound);
     assert_eq!(flows.get("a").await.unwrap_err().to_string(), "there is no flow `a` in namespace `default`");
 }
 
@@ -263,7 +266,7 @@ async fn a_list_that_has_become_too_old_is_begun_again_once() {
     let always = Fault { when: Match::of(Verb::List, FLOWS).times(0), what: What::Refuse(410) };
     server.faults().push(always);
     let error = flows.list(&[]).await.unwrap_err();
-    assert!(matches!(&error, ClientError::Api { source, .. } if source.code == Some(410)), "{error}");
+    assert!(ApiError::of(&error).is_some_and(|source| source.code == Some(410)), "{error}");
     assert_eq!(lists(&server, 410), 2);
 }
 
@@ -323,7 +326,7 @@ async fn records_are_read_wherever_they_are_and_an_old_status_is_told_from_a_bro
         crate::api::Api::send(&Client::new(server.client()), &request).await.unwrap();
     }
     let error = flows.get("f").await.unwrap_err();
-    assert_eq!((&error, error.class()), (&ClientError::Moving("f".to_owned()), Class::Transient));
+    assert!(super::is_moving(&error) && error.class == Class::Transient, "{error}");
     flows.find("f").await.unwrap();
     flows.delete(&flows.find("f").await.unwrap()).await.unwrap();
 }
@@ -333,5 +336,5 @@ async fn who_may_not_is_told_and_nobody_is_asked_twice() {
     let (server, _) = world();
     let flows = FlowClient::new(Client::new(server.client_as("nobody")), "default");
     let error = flows.get("f").await.unwrap_err();
-    assert_eq!(error.class(), Class::Denied, "{error}");
+    assert_eq!(error.class, Class::Denied, "{error}");
 }

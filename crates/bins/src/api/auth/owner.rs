@@ -5,23 +5,22 @@ use orlop_core::spec::job::JobSpec;
 
 use super::caller::Caller;
 use super::role::Role;
-use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, FieldError, Problem};
+use orlop_core::error::{Code, FieldError, Problem};
 
 /// Whose a job is, if the caller may submit it. `place` is where it stands in its request, empty if it is alone.
-pub(crate) fn owner(caller: &Caller, default: &TenantName, place: &str, spec: &JobSpec) -> Result<TenantName, Error> {
+pub(crate) fn owner(caller: &Caller, default: &TenantName, place: &str, spec: &JobSpec) -> Result<TenantName, Problem> {
     let field = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
     if spec.urgent && !caller.role.may(Role::Operator) {
-        return Err(Box::new(Problem::new(Code::Forbidden, format!("{}: needs the role operator", field("urgent")))));
+        return Err(Problem::coded(Code::Forbidden, format!("{}: needs the role operator", field("urgent"))));
     }
     caller.tenant(spec.tenant.clone(), default).ok_or_else(|| match &spec.tenant {
         Some(tenant) => {
             let text = format!("{}: this token is not good for tenant `{tenant}`", field("tenant"));
-            Box::new(Problem::new(Code::Forbidden, text))
+            Problem::coded(Code::Forbidden, text)
         }
         None => {
             let message = "is missing; this token is good for several tenants, so say whose it is".to_owned();
-            Box::new(Problem::invalid(vec![FieldError { path: field("tenant"), message }]))
+            Problem::invalid(vec![FieldError { path: field("tenant"), message }])
         }
     })
 }

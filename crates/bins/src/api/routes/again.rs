@@ -13,8 +13,7 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::job::{RetryOrder, Submitted};
 use super::jobs::indices;
-use crate::host::scheduler::Error;
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 /// GET /jobs/{id}/explain
 pub(in super::super) async fn explain(api: Arc<Api>, call: Call) -> Answer {
@@ -45,7 +44,7 @@ pub(in super::super) async fn explain(api: Arc<Api>, call: Call) -> Answer {
 }
 
 /// Why an element is where it is; none while it waits, for that it does with all others of its array.
-async fn element(api: &Api, row: &JobRow, index: u32) -> Result<Option<Value>, Error> {
+async fn element(api: &Api, row: &JobRow, index: u32) -> Result<Option<Value>, Problem> {
     if row.job.kind != JobKind::Array {
         return Err(wrong("index", "this job is no array"));
     }

@@ -1,5 +1,6 @@
 //! Artifacts: what jobs left, content by its digest or a part of it, and uploads that can be gone on with.
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -16,7 +17,6 @@ use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
-use crate::host::scheduler::Error;
 use crate::wire::artifact::Beginning;
 use crate::wire::result::Artifact;
 
@@ -101,7 +101,7 @@ async fn left(
     last: u32,
     room: &mut u32,
     items: &mut Vec<ArtifactView>,
-) -> Result<Left, Error> {
+) -> Result<Left, Problem> {
     let reads = api.handle.store();
     let filter = AttemptFilter { index: (after.index == last).then_some(last) };
     loop {

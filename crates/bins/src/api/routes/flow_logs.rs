@@ -20,8 +20,8 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use crate::host::flow::fleet::{FlowJob, StepFleet as _};
 use crate::host::scheduler::flows::ServerFleet;
-use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader};
-use crate::wire::problem::Code;
+use crate::host::scheduler::{LogNews, LogOrder, LogReader};
+use orlop_core::error::{Code, Problem};
 
 /// Pieces that wait for a reader.
 const WAITING: usize = 16;
@@ -78,7 +78,7 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
         let done = if tail.wanted.follow { tail.follow(first, &sender).await } else { tail.all(first, &sender).await };
         if let Err(problem) = done {
             // A reader that has gone needs no reason.
-            drop(sender.send(Err(std::io::Error::other(problem.detail))).await);
+            drop(sender.send(Err(std::io::Error::other(problem.message))).await);
         }
     });
     let pieces = stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
@@ -87,7 +87,7 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
 
 impl Tail {
     /// Wanted logs that were not there before, in the order of the flow's steps.
-    async fn more(&mut self) -> Result<Vec<Log>, Error> {
+    async fn more(&mut self) -> Result<Vec<Log>, Problem> {
         let read = self.api.flows().read(self.flow.clone()).await?;
         let steps = read.status().steps;
         let numbered = steps.iter().enumerate().map(|(number, step)| (step.name.as_str(), (number, step.phase)));
@@ -115,7 +115,7 @@ impl Tail {
     }
 
     /// Sends what there is, one log after the other.
-    async fn all(&self, logs: Vec<Log>, to: &Pieces) -> Result<(), Error> {
+    async fn all(&self, logs: Vec<Log>, to: &Pieces) -> Result<(), Problem> {
         for log in logs {
             if !copy(&self.api, &self.wanted, log, to).await? {
                 return Ok(());
@@ -125,7 +125,7 @@ impl Tail {
     }
 
     /// Sends what comes, of all logs at once, until the flow has ended.
-    async fn follow(&mut self, first: Vec<Log>, to: &Pieces) -> Result<(), Error> {
+    async fn follow(&mut self, first: Vec<Log>, to: &Pieces) -> Result<(), Problem> {
         let (mut new, mut readers, places) = (first, JoinSet::new(), Arc::new(Semaphore::new(AT_ONCE)));
         let mut changes = self.api.flows().changes(&self.flow.id);
         loop {
@@ -163,7 +163,7 @@ impl Tail {
 }
 
 /// Sends one log. Whether somebody reads on.
-async fn copy(api: &Api, wanted: &Wanted, log: Log, to: &Pieces) -> Result<bool, Error> {
+async fn copy(api: &Api, wanted: &Wanted, log: Log, to: &Pieces) -> Result<bool, Problem> {
     let order = LogOrder { follow: wanted.follow, since: wanted.since, ..LogOrder::of(log.job) };
     let reader = match LogReader::open(api.handle().clone(), api.stop.clone(), order).await {
         Ok(reader) => reader,
@@ -192,7 +192,7 @@ struct Lines {
 
 impl Lines {
     /// Lines with what stands before each, as soon as there are any; none at the end.
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, Problem> {
         let mut text = Vec::new();
         match self.reader.next().await? {
             Some(LogNews::Chunks(chunks)) => {

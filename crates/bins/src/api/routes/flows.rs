@@ -1,5 +1,6 @@
 //! Flows: begun, shown, ended, repeated, decided about.
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,6 @@ use super::super::view::flow::{FlowAccepted, FlowList, FlowOrdered, FlowView, St
 use super::super::view::flow_order::{CancelFlow, DecisionOrder, FlowOrder, NoOrder, RetryFlow};
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
-use crate::host::scheduler::Error;
 use crate::host::scheduler::flows::{Accepted, Again, Decider, Driver, FlowSummary, NewFlow};
 
 /// States of a flow, as [`flow_state`] has them.
@@ -28,7 +28,7 @@ const STATES: [&str; 5] = ["Pending", "Running", "Completed", "Failed", "Cancell
 const WAIT: Duration = Duration::from_secs(300);
 
 /// What runs the steps.
-pub(super) fn backend(text: Option<&str>) -> Result<StepBackend, Error> {
+pub(super) fn backend(text: Option<&str>) -> Result<StepBackend, Problem> {
     match text.map(str::to_ascii_lowercase).as_deref() {
         None | Some("docker") => Ok(StepBackend::Docker),
         Some("process") => Ok(StepBackend::Process),
@@ -65,7 +65,7 @@ fn accepted(taken: Accepted) -> Answer {
 
 impl Api {
     /// A flow that the caller sees.
-    async fn flow(&self, call: &Call) -> Result<FleetFlow, Error> {
+    async fn flow(&self, call: &Call) -> Result<FleetFlow, Problem> {
         let flow = self.flows.find(call.part("id"), call.visible().as_deref()).await?;
         call.concern.is(&flow.tenant);
         Ok(flow)

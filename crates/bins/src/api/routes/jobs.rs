@@ -1,5 +1,6 @@
 //! Jobs as they stand: lists, one job, waiting for its end.
 
+use orlop_core::error::Problem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,6 @@ use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::job::{JobList, JobView};
-use crate::host::scheduler::Error;
 
 /// The longest wait of one request.
 const WAIT: Duration = Duration::from_secs(300);
@@ -25,7 +25,7 @@ const PROGRAM: usize = 256;
 
 impl Api {
     /// A job that the caller sees.
-    pub(in super::super) async fn job(&self, call: &Call) -> Result<JobRow, Error> {
+    pub(in super::super) async fn job(&self, call: &Call) -> Result<JobRow, Problem> {
         let id: JobId = call.id("id", "job")?;
         let row = self.handle.store().job(id).await.map_err(|error| store(&error))?;
         row.filter(|row| call.sees(&row.job.tenant)).ok_or_else(|| not_found(format_args!("job {id}")))
@@ -33,12 +33,12 @@ impl Api {
 }
 
 /// States of a query or a body.
-pub(in super::super) fn states<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<JobState>, Error> {
+pub(in super::super) fn states<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<JobState>, Problem> {
     let words = texts.flat_map(|text| text.split(','));
     words.map(|word| JobState::from_typed(word.trim()).map_err(|error| wrong("state", error))).collect()
 }
 
-fn filter(call: &Call) -> Result<JobFilter, Error> {
+fn filter(call: &Call) -> Result<JobFilter, Problem> {
     let order = match call.one("order")?.map(str::to_ascii_lowercase).as_deref() {
         None | Some("newest") => SortOrder::Descending,
         Some("oldest") => SortOrder::Ascending,
@@ -55,7 +55,7 @@ fn filter(call: &Call) -> Result<JobFilter, Error> {
 }
 
 /// Indices of an array as a query or a body names them; they are of no other job.
-pub(in super::super) fn indices(row: &JobRow, field: &str, text: Option<&str>) -> Result<Option<Indices>, Error> {
+pub(in super::super) fn indices(row: &JobRow, field: &str, text: Option<&str>) -> Result<Option<Indices>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let indices = text.parse().map_err(|error| wrong(field, format!("{error}")))?;
     if row.job.kind == JobKind::Array { Ok(Some(indices)) } else { Err(wrong(field, "this job is no array")) }
@@ -63,7 +63,7 @@ pub(in super::super) fn indices(row: &JobRow, field: &str, text: Option<&str>) -
 
 impl Api {
     /// Jobs as they are listed, with what has to be looked up.
-    async fn detailed(&self, rows: Vec<JobRow>) -> Result<Vec<JobView>, Error> {
+    async fn detailed(&self, rows: Vec<JobRow>) -> Result<Vec<JobView>, Problem> {
         let elements = self.elements(&rows).await?;
         let mut programs: BTreeMap<SpecHash, Option<String>> = BTreeMap::new();
         let mut views = Vec::with_capacity(rows.len());

@@ -16,9 +16,8 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::view::join_token::{JoinTokenList, JoinTokenView, NewJoinToken};
 use super::tokens::{page, revoke_one};
-use crate::host::scheduler::Error;
 use crate::wire::identity::JoinToken;
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 
 /// How long a token is good if nobody says, and the longest.
 const LIFE: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(366 * 86_400));
@@ -28,7 +27,7 @@ const LIST: usize = 64;
 /// Letters of an id.
 const ID: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-fn checked(new: &NewJoinToken) -> Result<Duration, Error> {
+fn checked(new: &NewJoinToken) -> Result<Duration, Problem> {
     if new.uses.is_some_and(|uses| uses == 0 || uses > USES) {
         return Err(wrong("uses", format!("use 1 to {USES}")));
     }
@@ -64,7 +63,7 @@ impl Api {
         &self,
         new: NewJoinToken,
         not_after: Option<Time>,
-    ) -> Result<(JoinToken, Token), Error> {
+    ) -> Result<(JoinToken, Token), Problem> {
         let asked = new.ttl.is_some();
         let life = checked(&new)?;
         let now = self.now();
@@ -78,7 +77,7 @@ impl Api {
         let Some(authority) = self.authority() else {
             let text = "this server signs no certificates of workers: over plain text on its machine they need no token, \
                         and under an outside authority they bring their certificates";
-            return Err(Box::new(Problem::new(Code::Precondition, text)));
+            return Err(Problem::coded(Code::Precondition, text));
         };
         let (mut secret, mut letters) = ([0; 32], [0; 12]);
         let drawn = self.random.fill(&mut secret).and_then(|()| self.random.fill(&mut letters));

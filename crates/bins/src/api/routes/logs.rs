@@ -2,6 +2,7 @@
 //!
 //! A position is `<attempt>.<seq>`: the id of an event, and what `Last-Event-ID` names to go on behind it.
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::streams::StreamPermit;
-use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader, PartNews, PartsReader};
+use crate::host::scheduler::{LogNews, LogOrder, LogReader, PartNews, PartsReader};
 use crate::wire::result::LogChunk;
 
 /// A stream with nothing to say says so after this time, so that nobody in between closes it.
@@ -51,7 +52,7 @@ enum News {
 }
 
 impl Source {
-    async fn next(&mut self) -> Result<Option<News>, Error> {
+    async fn next(&mut self) -> Result<Option<News>, Problem> {
         Ok(match self {
             Self::One(reader) => reader.next().await?.map(|news| match news {
                 LogNews::Chunks(chunks) => News::Chunks(None, chunks),
@@ -106,7 +107,7 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
 }
 
 /// What is asked for.
-fn order(call: &Call, order: LogOrder, form: Form, several: bool) -> Result<LogOrder, Error> {
+fn order(call: &Call, order: LogOrder, form: Form, several: bool) -> Result<LogOrder, Problem> {
     let name = |text: &str| LogStream::from_typed(text).map_err(|_| wrong("stream", "use stdout, stderr or system"));
     let asked = LogOrder {
         index: if several { 0 } else { call.read("index")?.unwrap_or(0) },

@@ -1,5 +1,6 @@
 //! Pipelines: definitions of flows that are kept, and runs of them.
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 
 use orlop_dag::plan::Plan;
@@ -16,10 +17,9 @@ use super::super::view::flow_order::{PipelineOrder, PipelineRun, PipelineVersion
 use super::flows::{backend, begin};
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
-use crate::host::scheduler::Error;
 
 /// What an order for a pipeline holds: the definition alone, or an object around it.
-fn order<T: DeserializeOwned>(call: &Call) -> Result<T, Error> {
+fn order<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
     let body = call.value()?;
     let around = if body.get("definition").is_some() { body } else { json!({ "definition": body }) };
     serde_json::from_value(around).map_err(|error| wrong("", error.to_string()))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orlop_cloud::secret::SealedSecrets;
-use orlop_core::error::Class;
+use orlop_core::error::{Class, Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Document as _, Kind, Record, Secret};
 use orlop_core::ports::secret::SecretValue;
@@ -12,26 +12,25 @@ use super::super::call::{Call, not_found, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::secret::{NewSecret, SecretList, SecretName};
-use crate::host::scheduler::{Error, Secrets};
-use crate::wire::problem::{Code, Problem};
+use crate::host::scheduler::Secrets;
 
 /// Whose secrets a request is about.
-fn owner(api: &Api, call: &Call) -> Result<TenantName, Error> {
+fn owner(api: &Api, call: &Call) -> Result<TenantName, Problem> {
     call.owner(call.one("tenant")?, &api.options.default_tenant)
 }
 
 /// The secrets of this server.
-fn kept(api: &Api) -> Result<&Secrets, Error> {
+fn kept(api: &Api) -> Result<&Secrets, Problem> {
     let none = "this server keeps no secrets; configure `secrets.key_file` or `secrets.folder`";
-    api.handle.options().secrets.as_ref().ok_or_else(|| Box::new(Problem::new(Code::Conflict, none)))
+    api.handle.options().secrets.as_ref().ok_or_else(|| Problem::coded(Code::Conflict, none))
 }
 
-fn sealed(api: &Api) -> Result<&SealedSecrets, Error> {
+fn sealed(api: &Api) -> Result<&SealedSecrets, Problem> {
     match kept(api)? {
         Secrets::Sealed(sealed) => Ok(sealed),
         Secrets::Folder(_) => {
             let text = "the secrets of this server are files of a folder; change them there";
-            Err(Box::new(Problem::new(Code::Conflict, text)))
+            Err(Problem::coded(Code::Conflict, text))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_core::time::Time;
 use orlop_scheduler::engine::{BlockedQueue, TenantQueue};
@@ -19,7 +20,7 @@ use super::super::view::fleet::{
 use super::super::view::tenant::UsageView;
 use super::super::view::time;
 use crate::host::scheduler::{BANDS, Snapshot, Status};
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 
 /// How long metrics wait for what only the store knows.
 const STORED: std::time::Duration = std::time::Duration::from_millis(500);
@@ -138,7 +139,7 @@ pub(in super::super) async fn ready(api: Arc<Api>, _: Call) -> Answer {
         Status::Leading { .. } | Status::Standby { .. } => Reply::json(200, &Health { status: word(&status) }),
         Status::Restoring | Status::Stopped => {
             let text = format!("the server is {}; it is ready once it leads or stands by", word(&status));
-            Err(Box::new(Problem::new(Code::StoreUnavailable, text).after(1000)))
+            Err(Problem::coded(Code::StoreUnavailable, text).retry_after(Duration::from_millis(1000)))
         }
     }
 }
@@ -166,6 +167,6 @@ pub(in super::super) async fn metrics(api: Arc<Api>, call: Call) -> Answer {
     gauges::look(&api.metrics, &api.handle, &stored);
     api.flows.counts().show(&api.metrics.flows);
     let text = api.metrics.text();
-    let text = text.map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
+    let text = text.map_err(|error| Problem::coded(Code::Internal, error.to_string()))?;
     Ok(Reply::text("application/openmetrics-text; version=1.0.0; charset=utf-8", text))
 }

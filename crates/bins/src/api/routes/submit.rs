@@ -14,8 +14,8 @@ use super::super::replay::body_hash_of;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::view::job::Submitted;
-use crate::host::scheduler::{Batch, Error, Once, Submission};
-use crate::wire::problem::{Code, FieldError, Problem};
+use crate::host::scheduler::{Batch, Once, Submission};
+use orlop_core::error::{Code, FieldError, Problem};
 
 /// The most jobs of one request.
 const JOBS: usize = 10_000;
@@ -24,7 +24,7 @@ const JOBS: usize = 10_000;
 const AUDITED: usize = 16;
 
 /// The specifications of a body, each with its place in it.
-fn specs(body: &Value) -> Result<Vec<(String, JobSpec)>, Error> {
+fn specs(body: &Value) -> Result<Vec<(String, JobSpec)>, Problem> {
     let Some(jobs) = body.get("jobs") else {
         return one(body, "").map(|spec| vec![(String::new(), spec)]).map_err(invalid);
     };
@@ -37,7 +37,7 @@ fn specs(body: &Value) -> Result<Vec<(String, JobSpec)>, Error> {
     }
     if jobs.len() > JOBS {
         let text = format!("{} jobs are too many for one request; send at most {JOBS}", jobs.len());
-        return Err(Box::new(Problem::new(Code::TooLarge, text)));
+        return Err(Problem::coded(Code::TooLarge, text));
     }
     let (mut read, mut errors) = (Vec::with_capacity(jobs.len()), Vec::new());
     for (number, job) in jobs.iter().enumerate() {
@@ -64,8 +64,8 @@ fn one(value: &Value, place: &str) -> Result<JobSpec, Vec<FieldError>> {
     })
 }
 
-fn invalid(errors: Vec<FieldError>) -> Error {
-    Box::new(Problem::invalid(errors))
+fn invalid(errors: Vec<FieldError>) -> Problem {
+    Problem::invalid(errors)
 }
 
 /// POST /jobs

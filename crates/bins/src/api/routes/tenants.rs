@@ -14,8 +14,8 @@ use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView, state};
-use crate::host::scheduler::{Error, is_gone};
-use crate::wire::problem::{Code, Problem};
+use crate::host::scheduler::is_gone;
+use orlop_core::error::{Code, Problem};
 
 fn limits(tenant: &Tenant) -> Quota {
     serde_json::from_value(tenant.quota.clone()).unwrap_or_default()
@@ -34,7 +34,7 @@ fn shown(tenant: &Tenant) -> TenantView {
 
 impl Api {
     /// The tenant of a path, if the caller sees it.
-    async fn tenant(&self, call: &Call) -> Result<Tenant, Error> {
+    async fn tenant(&self, call: &Call) -> Result<Tenant, Problem> {
         let name: TenantName = call.id("name", "tenant")?;
         let unknown = || not_found(format_args!("tenant `{name}`"));
         if !call.sees(&name) {
@@ -62,7 +62,7 @@ fn changed(
     weight: Option<u32>,
     word: Option<&str>,
     best: Option<u8>,
-) -> Result<TenantSettings, Error> {
+) -> Result<TenantSettings, Problem> {
     let mut changed = tenant.clone();
     changed.weight = weight.unwrap_or(tenant.weight);
     changed.priority_best = best.unwrap_or(tenant.priority_best);
@@ -78,7 +78,7 @@ fn changed(
     Ok(settings(&changed))
 }
 
-fn quota(view: &QuotaView, place: &str) -> Result<Quota, Error> {
+fn quota(view: &QuotaView, place: &str) -> Result<Quota, Problem> {
     view.quota().map_err(|(field, message)| wrong(&format!("{place}{field}"), message))
 }
 
@@ -127,7 +127,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
             // Its tokens, secrets and jobs are not for the next tenant of the name.
             None => format!("tenant `{name}` was closed, and its name is not given again; use another"),
         };
-        return Err(Box::new(Problem::new(Code::Conflict, text)));
+        return Err(Problem::coded(Code::Conflict, text));
     }
     api.handle.set_tenant(name.clone(), Some(settings), Some(quota)).await?;
     let made = api.handle.tenant(&name).await?.unwrap_or(fresh);
@@ -161,12 +161,12 @@ pub(in super::super) async fn close(api: Arc<Api>, call: Call) -> Answer {
     call.check_revision(tenant.revision)?;
     if tenant.name == api.options.default_tenant {
         let text = format!("tenant `{}` is that of jobs that name none; it stays", tenant.name);
-        return Err(Box::new(Problem::new(Code::Conflict, text)));
+        return Err(Problem::coded(Code::Conflict, text));
     }
     let live = api.handle.leader_snapshot()?.tenants.get(&tenant.name).map_or(0, |known| known.active);
     if live > 0 {
         let text = format!("tenant `{}` has {live} jobs that have not ended; cancel them first", tenant.name);
-        return Err(Box::new(Problem::new(Code::Conflict, text)));
+        return Err(Problem::coded(Code::Conflict, text));
     }
     let closing = TenantSettings { status: TenantStatus::Closing, ..settings(&tenant) };
     api.handle.set_tenant(tenant.name, Some(closing), None).await?;

@@ -1,6 +1,7 @@
 //! Tokens of callers: made, listed, revoked. A secret leaves once only, and no token makes, lists or revokes one that is
 //! good for more than itself.
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 
 use orlop_core::id::TenantName;
@@ -17,13 +18,12 @@ use super::super::state::{Api, store};
 #[cfg(all(unix, feature = "cli"))]
 use super::super::token_cache::stored;
 use super::super::view::token::{NewToken, TokenList, TokenView};
-use crate::host::scheduler::Error;
 
 /// The most tenants of a token, and the most bytes of its note.
 const TENANTS: usize = 1000;
 const NOTE: usize = 256;
 
-fn checked(new: &NewToken) -> Result<Role, Error> {
+fn checked(new: &NewToken) -> Result<Role, Problem> {
     let role = Role::ALL.into_iter().find(|role| role.as_str() == new.role && *role != Role::Worker);
     let role = role.ok_or_else(|| wrong("role", "use viewer, submitter, operator or admin"))?;
     if new.tenants.is_empty() || new.tenants.len() > TENANTS {
@@ -45,7 +45,7 @@ impl Api {
     ///
     /// # Errors
     /// Nothing can be written now.
-    pub(crate) async fn make_first_token(&self, bearer: &Bearer) -> Result<(), Error> {
+    pub(crate) async fn make_first_token(&self, bearer: &Bearer) -> Result<(), Problem> {
         let _turn = self.tokens.lock().await;
         if self.has_tokens().await? {
             return Ok(());
@@ -67,7 +67,7 @@ impl Api {
     }
 
     /// Whether a caller's token was ever made.
-    pub(crate) async fn has_tokens(&self) -> Result<bool, Error> {
+    pub(crate) async fn has_tokens(&self) -> Result<bool, Problem> {
         let mut after = None;
         loop {
             let page = Page { after, limit: MAX_PAGE };
@@ -139,7 +139,7 @@ pub(super) async fn page(
     call: &Call,
     kind: &str,
     list: &str,
-) -> Result<(Vec<Token>, Option<String>), Error> {
+) -> Result<(Vec<Token>, Option<String>), Problem> {
     let (mut after, limit) = (call.cursor::<String>(list)?, call.limit()? as usize);
     let mut items = Vec::new();
     call.concern.decide();

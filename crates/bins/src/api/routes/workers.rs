@@ -16,8 +16,8 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::token_cache::{WORKER, worker_record};
 use super::super::view::worker::{DrainRequest, WorkerList, WorkerOrdered, WorkerView};
-use crate::host::scheduler::{Error, WorkerOrder, WorkerSnapshot};
-use crate::wire::problem::Code;
+use crate::host::scheduler::{WorkerOrder, WorkerSnapshot};
+use orlop_core::error::{Code, Problem};
 
 /// The longest reason of a drain, in characters.
 const REASON: usize = 256;
@@ -48,7 +48,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 }
 
 /// The worker of a path, if all whose jobs it takes are the caller's.
-async fn own(api: &Api, call: &Call) -> Result<WorkerId, Error> {
+async fn own(api: &Api, call: &Call) -> Result<WorkerId, Problem> {
     let id: WorkerId = call.id("id", "worker")?;
     // Anyone who may change every worker may change one that has just come.
     if call.may(Access::Change, &Scope::All) {
@@ -60,7 +60,7 @@ async fn own(api: &Api, call: &Call) -> Result<WorkerId, Error> {
 }
 
 /// Refuses anyone who may not change a worker of these tenants; none: there is no such worker.
-fn check_own(call: &Call, id: &WorkerId, whose: Option<Scope>) -> Result<(), Error> {
+fn check_own(call: &Call, id: &WorkerId, whose: Option<Scope>) -> Result<(), Problem> {
     let seen = whose.filter(|whose| call.may(Access::See, whose));
     let whose = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
     if call.may(Access::Change, &whose) {
@@ -134,7 +134,7 @@ pub(in super::super) async fn uncordon(api: Arc<Api>, call: Call) -> Answer {
 }
 
 /// What is kept of a worker that joined.
-async fn record(api: &Api, id: &WorkerId) -> Result<Option<Token>, Error> {
+async fn record(api: &Api, id: &WorkerId) -> Result<Option<Token>, Problem> {
     let entry = api.handle.store().entry(Kind::Token, &worker_record(id)).await.map_err(|error| store(&error))?;
     // One that cannot be read is one all the same: its certificate would be good for ever.
     let read = entry.map(|entry| serde_json::from_str(&entry.body)).transpose();
@@ -142,7 +142,7 @@ async fn record(api: &Api, id: &WorkerId) -> Result<Option<Token>, Error> {
 }
 
 /// Shuts a worker out: its certificate is good for nothing from now on, its streams end, what it runs is given up.
-async fn shut_out(api: &Api, call: &Call) -> Result<WorkerId, Error> {
+async fn shut_out(api: &Api, call: &Call) -> Result<WorkerId, Problem> {
     let id: WorkerId = call.id("id", "worker")?;
     let _turn = api.tokens.lock().await;
     let (kept, snapshot) = (record(api, &id).await?, api.handle.leader_snapshot()?);
@@ -169,7 +169,7 @@ async fn shut_out(api: &Api, call: &Call) -> Result<WorkerId, Error> {
 }
 
 /// Has a worker be gone. False where it was already.
-async fn leave(api: &Api, id: &WorkerId, force: bool) -> Result<bool, Error> {
+async fn leave(api: &Api, id: &WorkerId, force: bool) -> Result<bool, Problem> {
     match api.handle.order(id.clone(), WorkerOrder::Remove { force }).await {
         Err(gone) if gone.code == Code::NotFound => Ok(false),
         done => done.map(|()| true),

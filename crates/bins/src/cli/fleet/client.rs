@@ -19,7 +19,7 @@ use super::again::as_allowed;
 use super::transport::Connector;
 use crate::api::{BASE, ProblemView, is_loopback};
 use crate::host::client_token;
-use crate::wire::problem::{Code, FieldError, Problem, QuotaUse};
+use orlop_core::error::{CallDetails, Code, Problem, QuotaUse};
 
 /// What is wrong where somebody listens on this machine who is not known.
 const NOBODY: &str = "no server of this user listens there; name the file of its token with --token-file FILE or ORLOP_TOKEN_FILE, or \
@@ -348,19 +348,17 @@ fn cause(error: &dyn std::error::Error) -> String {
 /// What a server said went wrong.
 fn problem(server: &str, status: u16, body: &[u8]) -> Problem {
     let Ok(view) = serde_json::from_slice::<ProblemView>(body) else {
-        return Problem::new(Code::Internal, format!("{server} answered with status {status} and no explanation"));
+        return Problem::coded(Code::Internal, format!("{server} answered with status {status} and no explanation"));
     };
     let code = view.kind.strip_prefix("urn:orlop:error:").and_then(Code::from_name).unwrap_or(Code::Internal);
-    let errors = view.errors.unwrap_or_default();
-    let quota = view.quota.map(|quota| QuotaUse { name: quota.name, limit: quota.limit, used: quota.used });
-    Problem {
-        errors: errors.into_iter().map(|error| FieldError { path: error.path, message: error.message }).collect(),
-        retry_after_ms: view.retry_after_ms,
-        quota,
-        instance: view.instance,
-        leader: view.leader,
-        ..Problem::new(code, view.detail)
+    let mut problem = Problem::coded(code, view.detail);
+    for error in view.errors.unwrap_or_default() {
+        problem = problem.at_field(error.path, error.message);
     }
+    problem.retry_after = view.retry_after_ms.map(Duration::from_millis);
+    let quota = view.quota.map(|quota| QuotaUse { name: quota.name, limit: quota.limit, used: quota.used });
+    *problem.details_mut() = CallDetails { quota, instance: view.instance, leader: view.leader };
+    problem
 }
 
 #[cfg(test)]

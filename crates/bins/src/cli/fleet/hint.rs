@@ -1,6 +1,6 @@
 //! What to do when a server cannot be reached or does not let one in: the option that is missing, by its name.
 
-use crate::wire::problem::Code;
+use orlop_core::error::Code;
 
 /// What to do about a connection that failed.
 pub(super) fn of_connection(server: &str, error: &str) -> &'static str {

@@ -1,33 +1,25 @@
 //! What a server answered in place of what was asked, as a failure of the command.
 
-use std::time::Duration;
-
 use super::super::failure::Failure;
-use crate::wire::problem::{Code, FLOW, PARAMETERS, Problem};
+use orlop_core::error::{Code, FLOW, Problem};
 
 impl From<&Problem> for Failure {
     fn from(problem: &Problem) -> Self {
-        let path = problem.errors.first().map(|error| error.path.as_str()).unwrap_or_default();
-        // The values of a flow's parameters are options of a verb.
-        if let [wrong] = problem.errors.as_slice()
-            && wrong.path == PARAMETERS
-        {
-            return Self::usage(&wrong.message);
-        }
-        let mut message = problem.detail.clone();
+        let path = problem.fields.first().map(|error| error.path.as_str()).unwrap_or_default();
+        let mut failure = Self::from(problem.clone());
         if problem.code == Code::NotFound && path == FLOW {
-            message.push_str("; see `orlop flow list --target fleet`");
+            failure.message.push_str("; see `orlop flow list --target fleet`");
         }
-        if problem.errors.len() > 1 {
-            for error in &problem.errors {
-                message.push_str(&format!("\n  {}: {}", error.path, error.message));
+        if problem.fields.len() > 1 {
+            for error in &problem.fields {
+                failure.message.push_str(&format!("\n  {}: {}", error.path, error.message));
             }
         }
         if let Some(hint) = super::hint::of_problem(problem.code) {
-            message.push_str(&format!("; {hint}"));
+            failure.message.push_str(&format!("; {hint}"));
         }
-        let wait = problem.retry_after_ms.filter(|_| problem.code == Code::RateLimited);
-        Self { retry_after: wait.map(Duration::from_millis), ..Self::new(problem.code.class().into(), message) }
+        failure.retry_after = problem.retry_after.filter(|_| problem.code == Code::RateLimited);
+        failure
     }
 }
 
@@ -37,7 +29,7 @@ mod tests {
 
     #[test]
     fn every_problem_of_a_server_has_its_exit_code() {
-        let row = |code: &Code| format!("{code} {}", Failure::from(&Problem::new(*code, "x")).exit.code());
+        let row = |code: &Code| format!("{code} {}", Failure::from(&Problem::coded(*code, "x")).exit.code());
         let table: Vec<String> = Code::ALL.iter().map(row).collect();
         insta::assert_snapshot!(table.join("\n"), @r"
         invalid-spec 3

@@ -122,7 +122,6 @@ pub(super) async fn fetch(
     tables: &Tables,
 ) -> Result<Cluster, Failure> {
     use orlop_k8s::api::{Client, Kind, list};
-    use orlop_k8s::client::ClientError;
     use orlop_k8s::hourglass::cluster::KINDS;
 
     use crate::host::cluster;
@@ -138,7 +137,7 @@ pub(super) async fn fetch(
             Err(error) if kind != Kind::Node && matches!(error.code, Some(403 | 404)) => continue,
             Err(source) => {
                 let doing = format!("listing {} of the cluster", kind.plural());
-                return Err(ClientError::Api { doing, source }.into());
+                return Err(source.problem(&doing).into());
             }
         };
         cluster.listed(kind);

@@ -1,5 +1,6 @@
 //! Creation of flows in a cluster. Owns their names and namespaces.
 
+use super::with_hint;
 use orlop_core::name::sha256_hex;
 use orlop_core::spec::flow::JobFlow;
 use orlop_k8s::client;
@@ -26,7 +27,7 @@ pub(super) async fn create(globals: &GlobalArgs, new: &NewFlow<'_>) -> Result<Cr
     let target = Kube::of(placed(globals, &flow)?);
     let cluster = target.cluster().await?;
     let parameters = new.parameters.iter().cloned().collect();
-    let made = cluster.flows.create(client::NewFlow { flow, parameters, key }).await?;
+    let made = cluster.flows.create(client::NewFlow { flow, parameters, key }).await.map_err(with_hint)?;
     let made = created(made, &cluster.namespace);
     Ok(Created { target: Some(Box::new(target)), ..made })
 }

@@ -1,6 +1,8 @@
 //! `orlop flow logs --target kube`: what containers of a flow's attempts wrote. Owns which of them are meant, their order, and
 //! lines.
 
+use orlop_core::error::Problem;
+use orlop_k8s::api::ApiError;
 use std::collections::HashSet;
 use std::pin::pin;
 
@@ -8,7 +10,6 @@ use futures::{AsyncBufReadExt as _, StreamExt as _};
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::time::HumanDuration;
-use orlop_k8s::client::ClientError;
 use orlop_k8s::client::logs::{ContainerLog, LogOptions, PodLogEvent, read, watched, written};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -109,13 +110,13 @@ async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<bool
 }
 
 /// A pod that has gone took its log along: that is reported, and the others are shown.
-fn gone(error: &ClientError) -> Result<(), Failure> {
-    match error {
-        ClientError::Api { source, .. } if matches!(source.code, Some(400 | 404 | 500)) => {
+fn gone(error: &Problem) -> Result<(), Failure> {
+    match ApiError::of(error).and_then(|error| error.code) {
+        Some(400 | 404 | 500) => {
             output::tell(&format!("warning: {error}"));
             Ok(())
         }
-        error => Err(error.clone().into()),
+        _ => Err(error.clone().into()),
     }
 }
 

@@ -6,11 +6,12 @@ mod logs;
 mod watch;
 
 use async_trait::async_trait;
+use orlop_core::error::{FLOW, Problem};
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
-use orlop_k8s::client::{ApprovalDecision, ClientError, FlowClient, RetryOptions};
+use orlop_k8s::client::{ApprovalDecision, FlowClient, RetryOptions};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
@@ -38,17 +39,14 @@ struct Cluster {
     flows: FlowClient<Client>,
 }
 
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        match error {
-            // Values are options of a verb.
-            ClientError::Parameter(wrong) => Self::usage(wrong.to_string()),
-            ClientError::NotFound { .. } => {
-                Self::new(Exit::NotFound, format!("{error}; see `orlop flow list -A --target kube`"))
-            }
-            error => Self::new(error.class().into(), error.to_string()),
-        }
+/// An error of a verb, with where to look for flows that are there.
+fn with_hint(problem: Problem) -> Failure {
+    let is_no_flow = problem.fields.iter().any(|field| field.path == FLOW);
+    let mut failure = Failure::from(problem);
+    if is_no_flow {
+        failure.message.push_str("; see `orlop flow list -A --target kube`");
     }
+    failure
 }
 
 /// What is said of a flow that has no status: nobody works on it.
@@ -116,7 +114,7 @@ impl FlowTarget for Kube {
 
     async fn get(&self, name: &str) -> Result<FlowSnapshot, Failure> {
         let cluster = self.cluster().await?;
-        let flow = cluster.flows.get(name).await?;
+        let flow = cluster.flows.get(name).await.map_err(with_hint)?;
         let notes = flow.status.is_none().then(|| untaken(name, &cluster.namespace));
         Ok(FlowSnapshot::of(flow, notes.into_iter().collect()))
     }
@@ -126,14 +124,17 @@ impl FlowTarget for Kube {
         match order {
             FlowCommand::Decide { step, decision, by, reason, .. } => {
                 let decided = ApprovalDecision { step: &step, decision, by: by.as_deref(), reason: reason.as_deref() };
-                flows.decide(name, &decided).await?;
+                flows.decide(name, &decided).await.map_err(with_hint)?;
             }
             FlowCommand::ConfirmGone { step, by, reason } => {
-                flows.confirm_gone(name, &step, &by.unwrap_or_else(caller), reason.as_deref()).await?;
+                flows
+                    .confirm_gone(name, &step, &by.unwrap_or_else(caller), reason.as_deref())
+                    .await
+                    .map_err(with_hint)?;
             }
-            FlowCommand::Suspend { mode } => flows.suspend(name, mode).await?,
-            FlowCommand::Resume => flows.resume(name).await?,
-            FlowCommand::Stop { mode } => flows.stop(name, mode).await?,
+            FlowCommand::Suspend { mode } => flows.suspend(name, mode).await.map_err(with_hint)?,
+            FlowCommand::Resume => flows.resume(name).await.map_err(with_hint)?,
+            FlowCommand::Stop { mode } => flows.stop(name, mode).await.map_err(with_hint)?,
             FlowCommand::Replace => {
                 return Err(Failure::usage("only the operator replaces flows, by their concurrency key"));
             }
@@ -168,18 +169,18 @@ impl FlowTarget for Kube {
             name: args.new_name.clone(),
             key: uuid::Uuid::new_v4().to_string(),
         };
-        let made = cluster.flows.repeat(&args.name, repeat).await?;
+        let made = cluster.flows.repeat(&args.name, repeat).await.map_err(with_hint)?;
         Ok(Retried::Created(created(made, &cluster.namespace)))
     }
 
     async fn id(&self, name: &str) -> Result<String, Failure> {
-        let flow = self.cluster().await?.flows.find(name).await?;
+        let flow = self.cluster().await?.flows.find(name).await.map_err(with_hint)?;
         Ok(flow.metadata.uid.unwrap_or_default())
     }
 
     async fn delete(&self, name: &str, id: &str, force: bool) -> Result<(), Failure> {
         let cluster = self.cluster().await?;
-        let flow = cluster.flows.find(name).await?;
+        let flow = cluster.flows.find(name).await.map_err(with_hint)?;
         if flow.metadata.uid.as_deref() != Some(id) {
             return Err(Failure::new(
                 Exit::NotFound,
@@ -190,14 +191,14 @@ impl FlowTarget for Kube {
             if !force {
                 return Err(unended(name));
             }
-            match cluster.flows.stop(name, StopMode::Terminate).await.map_err(Failure::from) {
+            match cluster.flows.stop(name, StopMode::Terminate).await.map_err(with_hint) {
                 // It ended by itself.
                 Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
                 _ => {}
             }
             watch::ended(cluster, name, Wait::for_end(Reports::Nothing)).await?;
         }
-        Ok(cluster.flows.delete(&flow).await?)
+        Ok(cluster.flows.delete(&flow).await.map_err(with_hint)?)
     }
 }
 

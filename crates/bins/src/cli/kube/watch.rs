@@ -1,12 +1,14 @@
 //! Waiting for flows of a cluster.
 
+use super::with_hint;
+use orlop_core::error::Class;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use orlop_core::spec::flow::JobFlow;
 use orlop_k8s::client::watch::{Change, changes};
-use orlop_k8s::client::{ClientError, shown};
+use orlop_k8s::client::{is_moving, missing, shown};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -69,18 +71,18 @@ pub(super) async fn ended(cluster: &Cluster, name: &str, wait: Wait) -> Result<J
             return Ok(flow);
         }
     }
-    Err(ClientError::NotFound { name: name.to_owned(), namespace: cluster.namespace.clone() }.into())
+    Err(with_hint(missing(name, &cluster.namespace)))
 }
 
 /// A flow that has ended, with all its steps. It may be gone by now: then what was reported of it is all there is.
 async fn last(cluster: &Cluster, name: &str, object: Value) -> Result<JobFlow, Failure> {
     let flows = &cluster.flows;
     match flows.read(&object).await {
-        Err(ClientError::Moving(_)) => match flows.get(name).await {
-            Err(ClientError::NotFound { .. }) => Ok(shown(&object)),
-            flow => Ok(flow?),
+        Err(error) if is_moving(&error) => match flows.get(name).await {
+            Err(error) if error.class == Class::NotFound => Ok(shown(&object)),
+            flow => flow.map_err(with_hint),
         },
-        flow => Ok(flow?),
+        flow => flow.map_err(with_hint),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::spec::flow::StopMode;
 
 use super::super::delete::unended;
@@ -141,7 +141,7 @@ async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
     let images = manifest::has_images(&stored.plan);
     let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(|error| match error {
         SetupError::NotBuilt => without_engine(error),
-        error => PortError::from(error).into(),
+        error => Problem::from(error).into(),
     })?;
     let uid = stored.record.uid.clone();
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);

@@ -1,5 +1,6 @@
 //! The caller's end of the socket.
 
+use orlop_core::error::{Class, Problem};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use super::address::Address;
 use super::process::is_stopped;
 use super::{Answer, Request};
-use crate::host::flow::{FlowCommand, FlowCommandError};
+use crate::host::flow::FlowCommand;
 
 /// How long a host may take to answer an order.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -73,16 +74,18 @@ impl Client {
         }
     }
 
-    /// Gives an order.
+    /// Gives an order. False: the host went away before it answered.
     ///
     /// # Errors
-    /// When it does not fit, the host went away before it answered, or it does not answer.
-    pub async fn order(&mut self, order: FlowCommand) -> Result<(), FlowCommandError> {
+    /// When it does not fit, or the host does not answer.
+    pub async fn order(&mut self, order: FlowCommand) -> Result<bool, Problem> {
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => FlowCommandError::Gone,
-            _ => FlowCommandError::Failed(format!("the host of the flow does not answer: {error}")),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(false),
+            _ => Err(Problem::new(Class::Fatal, format!("the host of the flow does not answer: {error}"))),
         };
-        self.send(&Request::Order(order)).await.map_err(failed)?;
+        if let Err(error) = self.send(&Request::Order(order)).await {
+            return failed(error);
+        }
         let Ok(answer) = tokio::time::timeout(PATIENCE, self.answer()).await else {
             // A host carries out no order of a caller who has left.
             let message = format!(
@@ -90,12 +93,13 @@ impl Client {
                  busy",
                 PATIENCE.as_secs()
             );
-            return Err(FlowCommandError::Failed(message));
+            return Err(Problem::new(Class::Fatal, message));
         };
-        match answer.map_err(failed)? {
-            Some(Answer::Done) => Ok(()),
-            Some(Answer::Refused(error)) => Err(error),
-            Some(_) | None => Err(FlowCommandError::Gone),
+        match answer {
+            Ok(Some(Answer::Done)) => Ok(true),
+            Ok(Some(Answer::Refused { code, message })) => Err(Problem::coded(code, message)),
+            Ok(Some(_) | None) => Ok(false),
+            Err(error) => failed(error),
         }
     }
 

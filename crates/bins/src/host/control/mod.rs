@@ -6,10 +6,11 @@ mod person;
 mod process;
 mod server;
 
+use orlop_core::error::Code;
 use orlop_core::spec::status::FlowStatus;
 use serde::{Deserialize, Serialize};
 
-use super::flow::{FlowCommand, FlowCommandError, Notice};
+use super::flow::{FlowCommand, Notice};
 
 pub(super) use address::Address;
 pub use client::{Client, Watch};
@@ -39,7 +40,14 @@ pub enum Answer {
     /// The order is in force.
     Done,
     /// The order was not carried out.
-    Refused(FlowCommandError),
+    Refused {
+        /// What, for programs.
+        code: Code,
+        /// What, for people.
+        message: String,
+    },
+    /// The host is about to go: the next one has to be asked.
+    Gone,
     /// The status now.
     Status(Box<FlowStatus>),
     /// Something has happened.

@@ -1,5 +1,6 @@
 //! The host's end of the socket.
 
+use orlop_core::error::Code;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsFd as _;
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 use super::address::Address;
 use super::person::name_of;
 use super::{Answer, Request};
-use crate::host::flow::{FlowCommand, FlowCommandError, HostHandle, Notice};
+use crate::host::flow::{FlowCommand, HostHandle, Notice};
 
 /// How long callers may take to hear the last words of a host.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -92,8 +93,9 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
         let answer = match serde_json::from_str(&line) {
             Ok(Request::Order(_)) if has_left(&mut lines) => return,
             Ok(Request::Order(order)) => match handle.order(signed(order, &caller)).await {
-                Ok(()) => Answer::Done,
-                Err(error) => Answer::Refused(error),
+                Ok(true) => Answer::Done,
+                Ok(false) => Answer::Gone,
+                Err(error) => Answer::Refused { code: error.code, message: error.chain() },
             },
             Ok(Request::Watch) => {
                 let news = (handle.status(), handle.notices());
@@ -101,7 +103,9 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
                 drop(handle);
                 return drop(tell(&mut write, news, lines.into_inner()).await);
             }
-            Err(error) => Answer::Refused(FlowCommandError::Failed(format!("the request cannot be read: {error}"))),
+            Err(error) => {
+                Answer::Refused { code: Code::InvalidSpec, message: format!("the request cannot be read: {error}") }
+            }
         };
         if send(&mut write, &answer).await.is_err() {
             return;

@@ -1,7 +1,7 @@
 //! Who says when a flow may begin.
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 /// The answer to a flow that wants to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,5 +22,5 @@ pub trait Admission: Send {
     ///
     /// # Errors
     /// When it cannot be found out.
-    async fn next(&mut self) -> Result<AdmissionDecision, PortError>;
+    async fn next(&mut self) -> Result<AdmissionDecision, Problem>;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use orlop_core::attempt::{Address, AttemptKey};
 use orlop_core::effect::FlowEffect;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
@@ -87,7 +87,7 @@ impl FlowHost {
     }
 
     /// The resources of the flow are not to be had now: the flow says so, and they are tried again.
-    pub(super) fn wait_for_resources(&mut self, error: PortError, tries: u32) {
+    pub(super) fn wait_for_resources(&mut self, error: Problem, tries: u32) {
         let (reason, message) = (attempt::shortage(&error).to_owned(), error.chain());
         self.pending.push(FlowEvent::Blocked { reason, message });
         self.work.push(async move {
@@ -330,7 +330,7 @@ const OVERDUE: Duration = Duration::from_secs(60);
 const SUSPEND_TRIES: u32 = 5;
 
 /// Waits before a call is made again; gives the number of tries.
-pub(super) async fn patiently(what: &str, error: &PortError, tries: u32) -> u32 {
+pub(super) async fn patiently(what: &str, error: &Problem, tries: u32) -> u32 {
     tracing::warn!(error = %error.chain(), tries, "{what} failed, trying again");
     tokio::time::sleep(attempt::patience(error, tries)).await;
     tries.saturating_add(1)

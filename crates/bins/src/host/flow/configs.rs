@@ -1,7 +1,7 @@
 //! Keys of ConfigMaps as parameters: the flow's own templates first, then what the host was given.
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::spec::flow::FlowSpec;
 use orlop_core::spec::meta::KeyRef;
 use orlop_dag::attempt::{self, Unresolved};
@@ -15,7 +15,7 @@ pub trait ConfigMaps: Send + Sync {
     ///
     /// # Errors
     /// When it cannot be seen now.
-    async fn get(&self, name: &str) -> Result<Option<Value>, PortError>;
+    async fn get(&self, name: &str) -> Result<Option<Value>, Problem>;
 }
 
 /// No ConfigMaps but those of the flow.
@@ -24,7 +24,7 @@ pub struct NoConfigMaps;
 
 #[async_trait]
 impl ConfigMaps for NoConfigMaps {
-    async fn get(&self, _name: &str) -> Result<Option<Value>, PortError> {
+    async fn get(&self, _name: &str) -> Result<Option<Value>, Problem> {
         Ok(None)
     }
 }

@@ -1,16 +1,16 @@
 //! The loop of a host: wait, gather what is there, write it down, tell the engine, carry out what it asks for. Decides
 //! nothing.
 
+use orlop_core::error::Problem;
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_dag::engine::{apply, next_deadline, view};
 
 use super::admission::Admission;
 use super::carry::patiently;
-use super::command::FlowCommandError;
 use super::wait::Wake;
 use super::work::Done;
-use super::{FlowHost, HostError, Left, TIDY};
+use super::{FlowHost, Left, TIDY};
 
 impl FlowHost {
     /// Drives the flow until it has ended, or there is another reason to leave.
@@ -18,7 +18,7 @@ impl FlowHost {
     /// # Errors
     /// When the journal can no longer be written or the gate not be asked. What was written stays, what runs goes on, and
     /// another host can take over.
-    pub async fn run(&mut self) -> Result<Left, HostError> {
+    pub async fn run(&mut self) -> Result<Left, Problem> {
         let beginning = std::mem::take(&mut self.beginning);
         self.carry_out(beginning);
         loop {
@@ -45,7 +45,7 @@ impl FlowHost {
     }
 
     /// Writes down what has happened, in one transaction, tells the engine and carries out its effects.
-    async fn commit(&mut self) -> Result<(), HostError> {
+    async fn commit(&mut self) -> Result<(), Problem> {
         while !(self.pending.is_empty() && self.orders.is_empty()) {
             let now = self.parts.clock.now();
             // Orders come before all else.
@@ -54,7 +54,7 @@ impl FlowHost {
             if let Err(error) = self.ledger.append(now, &events).await {
                 for answer in answers {
                     // The caller may have gone.
-                    drop(answer.send(Err(FlowCommandError::Failed(error.to_string()))));
+                    drop(answer.send(Err(error.clone())));
                 }
                 return Err(error);
             }
@@ -67,7 +67,7 @@ impl FlowHost {
             }
             self.carry_out(effects);
             for answer in answers {
-                drop(answer.send(Ok(())));
+                drop(answer.send(Ok(true)));
             }
             self.ledger.snapshot(&self.plan, &self.state, false).await;
         }
@@ -132,7 +132,7 @@ impl FlowHost {
     }
 
     /// Waits, for a while, until what is left of attempts is deleted.
-    async fn tidy(&mut self) -> Result<(), HostError> {
+    async fn tidy(&mut self) -> Result<(), Problem> {
         let until = tokio::time::Instant::now() + TIDY;
         self.work.leaving.send_replace(true);
         while self.work.tidying > 0 {
@@ -149,7 +149,7 @@ impl FlowHost {
         self.commit().await
     }
 
-    async fn leave(&mut self, why: Left) -> Result<Left, HostError> {
+    async fn leave(&mut self, why: Left) -> Result<Left, Problem> {
         self.ledger.snapshot(&self.plan, &self.state, true).await;
         self.ledger.summarize(&self.plan, &self.state).await;
         self.desk.show(&self.plan, &self.state);

@@ -1,5 +1,6 @@
 //! Both sides of the counter of a host: people give orders and watch, the host answers. Carries out no order.
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 
 use orlop_core::attempt::Address;
@@ -10,7 +11,7 @@ use orlop_dag::plan::Plan;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::command::{FlowCommand, FlowCommandError};
+use super::command::FlowCommand;
 
 /// Notices a slow watcher may be behind before it misses some.
 const NOTICES: usize = 4096;
@@ -35,7 +36,7 @@ pub struct Notice {
 /// What arrives at the counter.
 pub(super) enum Request {
     /// An order, and where its answer goes.
-    Order(FlowCommand, oneshot::Sender<Result<(), FlowCommandError>>),
+    Order(FlowCommand, oneshot::Sender<Result<bool, Problem>>),
     /// Leave.
     Detach,
 }
@@ -49,14 +50,16 @@ pub struct HostHandle {
 }
 
 impl HostHandle {
-    /// Gives an order; returns once it is written down and in force.
+    /// Gives an order; returns once it is written down and in force. False: the host has gone.
     ///
     /// # Errors
-    /// When it does not fit, or the host has gone.
-    pub async fn order(&self, order: FlowCommand) -> Result<(), FlowCommandError> {
+    /// When it does not fit, or cannot be written down.
+    pub async fn order(&self, order: FlowCommand) -> Result<bool, Problem> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Order(order, answer)).await.map_err(|_| FlowCommandError::Gone)?;
-        answered.await.unwrap_or(Err(FlowCommandError::Gone))
+        if self.requests.send(Request::Order(order, answer)).await.is_err() {
+            return Ok(false);
+        }
+        answered.await.unwrap_or(Ok(false))
     }
 
     /// Tells the host to leave: the flow goes on under the next one.

@@ -1,19 +1,18 @@
 //! The journal of one flow as its host uses it: events in one transaction before anything is done about them, snapshots,
 //! summaries, and the way back to a state. Never decides what an event does.
 
+use orlop_dag::plan::PlanError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use orlop_core::effect::FlowEffect;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, FieldError, Problem};
 use orlop_core::event::FlowEvent;
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowSummary, JournalEntry, StoredFlow};
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, State, apply, init, restore, view};
 use orlop_dag::plan::Plan;
 use serde::{Deserialize, Serialize};
-
-use super::HostError;
 
 /// Writes that are tried before the host gives up.
 const TRIES: u32 = 6;
@@ -41,13 +40,31 @@ pub struct RecordOptions {
 ///
 /// # Errors
 /// When what is stored cannot be read or planned.
-pub fn plan_of(stored: &mut StoredFlow) -> Result<Plan, HostError> {
+pub fn plan_of(stored: &mut StoredFlow) -> Result<Plan, Problem> {
     let timeouts = options(&stored.record)?.timeouts;
     let spec = &mut stored.record.flow.spec;
     for step in spec.steps.iter_mut().chain(&mut spec.finally) {
         step.timeout_millis = timeouts.get(&step.name).copied();
     }
-    Plan::build(Arc::new(spec.clone())).map_err(HostError::Plan)
+    Plan::build(Arc::new(spec.clone())).map_err(unplannable)
+}
+
+/// A spec without a plan.
+pub(super) fn unplannable(errors: Vec<PlanError>) -> Problem {
+    let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let fields = errors.into_iter().map(|error| FieldError { path: error.path, message: error.message }).collect();
+    Problem { fields, ..Problem::new(Class::Invalid, format!("the flow cannot be planned: {message}")) }
+}
+
+/// What is stored cannot be read.
+pub(super) fn unreadable(error: &dyn std::fmt::Display) -> Problem {
+    let message = format!("what is stored of the flow cannot be read: {error}; use the version that wrote it");
+    Problem::new(Class::Fatal, message)
+}
+
+/// The journal cannot be read or written.
+pub(super) fn unjournaled(error: Problem) -> Problem {
+    Problem { message: format!("the journal of the flow cannot be used: {}", error.message), ..error }
 }
 
 /// The journal of one flow.
@@ -62,13 +79,13 @@ pub(super) struct Ledger {
 ///
 /// # Errors
 /// Never for events that the engine can be given; an error is a broken invariant.
-pub fn entry(now: Time, event: &FlowEvent) -> Result<JournalEntry, HostError> {
-    let event = serde_json::to_string(event).map_err(|error| HostError::Unreadable(error.to_string()))?;
+pub fn entry(now: Time, event: &FlowEvent) -> Result<JournalEntry, Problem> {
+    let event = serde_json::to_string(event).map_err(|error| unreadable(&error))?;
     Ok(JournalEntry { now, event })
 }
 
 /// The beginning of a stored flow: its first events included, whatever was written after them.
-pub(super) fn begin(plan: &Plan, record: &FlowRecord, effects: &mut Vec<FlowEffect>) -> Result<State, HostError> {
+pub(super) fn begin(plan: &Plan, record: &FlowRecord, effects: &mut Vec<FlowEffect>) -> Result<State, Problem> {
     let RecordOptions { meta, first, .. } = options(record)?;
     let mut state = init(plan, &meta, record.created_at, effects);
     for event in &first {
@@ -81,15 +98,14 @@ pub(super) fn begin(plan: &Plan, record: &FlowRecord, effects: &mut Vec<FlowEffe
 ///
 /// # Errors
 /// When what is stored is not of this plan or cannot be read.
-pub fn replay(plan: &Plan, stored: &StoredFlow) -> Result<State, HostError> {
+pub fn replay(plan: &Plan, stored: &StoredFlow) -> Result<State, Problem> {
     let mut effects = Vec::new();
     let mut state = match &stored.snapshot {
-        Some((_, bytes)) => restore(plan, bytes).map_err(|error| HostError::Unreadable(error.to_string()))?,
+        Some((_, bytes)) => restore(plan, bytes).map_err(|error| unreadable(&error))?,
         None => begin(plan, &stored.record, &mut effects)?,
     };
     for entry in &stored.entries {
-        let event: FlowEvent =
-            serde_json::from_str(&entry.event).map_err(|error| HostError::Unreadable(error.to_string()))?;
+        let event: FlowEvent = serde_json::from_str(&entry.event).map_err(|error| unreadable(&error))?;
         apply(plan, &mut state, &event, entry.now, &mut effects);
         effects.clear();
     }
@@ -100,8 +116,8 @@ pub fn replay(plan: &Plan, stored: &StoredFlow) -> Result<State, HostError> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn options(record: &FlowRecord) -> Result<RecordOptions, HostError> {
-    serde_json::from_value(record.options.clone()).map_err(|error| HostError::Unreadable(error.to_string()))
+pub fn options(record: &FlowRecord) -> Result<RecordOptions, Problem> {
+    serde_json::from_value(record.options.clone()).map_err(|error| unreadable(&error))
 }
 
 /// What lists show of a flow.
@@ -123,7 +139,7 @@ impl Ledger {
     }
 
     /// Writes events down, all or none.
-    pub(super) async fn append(&mut self, now: Time, events: &[FlowEvent]) -> Result<(), HostError> {
+    pub(super) async fn append(&mut self, now: Time, events: &[FlowEvent]) -> Result<(), Problem> {
         let entries: Vec<JournalEntry> = events.iter().map(|event| entry(now, event)).collect::<Result<_, _>>()?;
         let mut tries = 0;
         loop {
@@ -135,7 +151,7 @@ impl Ledger {
                         break;
                     }
                     if error.class != Class::Transient || tries >= TRIES {
-                        return Err(HostError::Journal(error));
+                        return Err(unjournaled(error));
                     }
                     tracing::warn!(error = %error.chain(), tries, "writing the journal failed, trying again");
                     tokio::time::sleep(orlop_dag::attempt::patience(&error, tries)).await;
@@ -149,7 +165,7 @@ impl Ledger {
     }
 
     /// After an error: whether the entries are there nevertheless, because only the answer was lost.
-    async fn is_written(&self, error: &PortError, entries: &[JournalEntry]) -> bool {
+    async fn is_written(&self, error: &Problem, entries: &[JournalEntry]) -> bool {
         if !matches!(error.class, Class::Transient | Class::Conflict) {
             return false;
         }

@@ -31,7 +31,6 @@ mod command;
 mod configs;
 mod definition;
 mod drive;
-mod error;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 mod handle;
@@ -42,6 +41,7 @@ mod submit;
 mod wait;
 mod work;
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,24 +57,22 @@ use orlop_dag::plan::Plan;
 pub use orlop_cloud::runtime::clock::SystemClock;
 pub use orlop_core::ports::clock::Clock;
 pub use orlop_dag::attempt::{Subject, TemplateError, address, imported_name, key, resource_name};
-pub use orlop_dag::params::ParameterError;
 
 pub use admission::{Admission, AdmissionDecision};
-pub use command::{FlowCommand, FlowCommandError, event, leave};
+pub use command::{FlowCommand, event, leave};
 pub use configs::{ConfigMaps, NoConfigMaps};
 pub use definition::{Definition, definitions, flow_name};
-pub use error::HostError;
 pub use handle::{HostHandle, Notice};
 pub use ledger::{RecordOptions, entry, options, plan_of, replay, summary};
 pub use submit::{Submission, first_events, parameters, record, spec_hash};
 
 use handle::Desk;
-use ledger::{Ledger, begin};
+use ledger::{Ledger, begin, unjournaled, unplannable};
 use publish::Pace;
 use work::Work;
 
 /// Where the answer to an order goes.
-type Answer = tokio::sync::oneshot::Sender<Result<(), FlowCommandError>>;
+type Answer = tokio::sync::oneshot::Sender<Result<bool, Problem>>;
 
 /// What becomes of an attempt that has ended, on the substrate, once its end is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,14 +160,14 @@ impl FlowHost {
     ///
     /// # Errors
     /// When the spec has no plan, a parameter no value, or the journal cannot be written.
-    pub async fn submit(parts: HostParts, submission: Submission, first: Vec<FlowEvent>) -> Result<Self, HostError> {
-        let plan = Arc::new(Plan::build(Arc::new(submission.flow.spec.clone())).map_err(HostError::Plan)?);
+    pub async fn submit(parts: HostParts, submission: Submission, first: Vec<FlowEvent>) -> Result<Self, Problem> {
+        let plan = Arc::new(Plan::build(Arc::new(submission.flow.spec.clone())).map_err(unplannable)?);
         let now = parts.clock.now();
         let mut begins = first_events(&submission.flow, &plan, now);
         begins.extend(first);
         // Written with the record: a host that dies before its first entry must not lose them.
         let record = record(submission, begins, parts.configs.as_ref(), now).await?;
-        parts.journal.create(&record).await.map_err(HostError::Journal)?;
+        parts.journal.create(&record).await.map_err(unjournaled)?;
         let mut effects = Vec::new();
         let state = begin(&plan, &record, &mut effects)?;
         let mut host = Self::assemble(parts, record.flow, plan, state, &record.uid, 0);
@@ -182,8 +180,8 @@ impl FlowHost {
     ///
     /// # Errors
     /// When there is no such flow, or what is stored of it cannot be read.
-    pub async fn resume(parts: HostParts, uid: &str) -> Result<Self, HostError> {
-        let mut stored = parts.journal.load(uid).await.map_err(HostError::Journal)?;
+    pub async fn resume(parts: HostParts, uid: &str) -> Result<Self, Problem> {
+        let mut stored = parts.journal.load(uid).await.map_err(unjournaled)?;
         let plan = plan_of(&mut stored)?;
         let state = replay(&plan, &stored)?;
         parts.clock.no_earlier_than(state.now());

@@ -1,7 +1,7 @@
 //! What comes back from work and from the substrate, as events.
 
 use orlop_core::attempt::Address;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
 use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, DelayCause};
@@ -9,13 +9,18 @@ use orlop_core::spec::meta::ObjectReference;
 use orlop_dag::attempt;
 use orlop_dag::engine::step_status;
 
+use super::FlowHost;
 use super::admission::AdmissionDecision;
 use super::work::{Done, StepAttempt};
-use super::{FlowHost, HostError};
+
+/// The concurrency limiter cannot be asked.
+fn unasked(error: Problem) -> Problem {
+    Problem { message: format!("the concurrency limiter cannot be asked: {}", error.message), ..error }
+}
 
 impl FlowHost {
     /// Takes in the end of a piece of work.
-    pub(super) fn settle(&mut self, done: Done) -> Result<(), HostError> {
+    pub(super) fn settle(&mut self, done: Done) -> Result<(), Problem> {
         match done {
             Done::Event(event) => self.pending.push(event),
             Done::ResourcesLater(error, tries) => self.wait_for_resources(error, tries),
@@ -43,7 +48,7 @@ impl FlowHost {
                     self.pending.push(FlowEvent::CancelBlocked { at, attempt, left });
                 }
             }
-            Done::Gate(gate, verdict) => match verdict.map_err(HostError::Admission)? {
+            Done::Gate(gate, verdict) => match verdict.map_err(unasked)? {
                 AdmissionDecision::Begin => self.pending.push(FlowEvent::Admit),
                 AdmissionDecision::Wait { message } => {
                     self.pending.push(FlowEvent::Blocked { reason: "ConcurrencyBlocked".to_owned(), message });
@@ -69,7 +74,7 @@ impl FlowHost {
         }
     }
 
-    fn started(&mut self, unit: StepAttempt, outcome: Result<ObjectReference, PortError>) {
+    fn started(&mut self, unit: StepAttempt, outcome: Result<ObjectReference, Problem>) {
         let (at, attempt) = unit;
         let again = outcome.as_ref().is_err_and(|error| error.class.is_retryable());
         let delays = self.work.start_answered(unit, again);

@@ -1,6 +1,7 @@
 //! What is fixed when a flow is submitted: the values of its parameters, its record, its first events.
 //! Writes nothing.
 
+use orlop_core::error::Problem;
 use std::collections::BTreeMap;
 
 use orlop_core::event::FlowEvent;
@@ -12,12 +13,11 @@ use orlop_core::spec::status::Decision;
 use orlop_core::time::Time;
 use orlop_dag::attempt::rewrite_config_map;
 use orlop_dag::engine::FlowMeta;
-use orlop_dag::params::{FlowSource, ParameterError, check_choice, check_given, flow_source};
+use orlop_dag::params::{FlowSource, check_choice, check_given, flow_source, wrong_parameter};
 use orlop_dag::plan::Plan;
 
-use super::HostError;
 use super::configs::{ConfigMaps, look_up};
-use super::ledger::RecordOptions;
+use super::ledger::{RecordOptions, unreadable};
 
 /// A flow to be submitted.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub async fn parameters(
     flow: &JobFlow,
     given: &BTreeMap<String, String>,
     configs: &dyn ConfigMaps,
-) -> Result<BTreeMap<String, String>, ParameterError> {
+) -> Result<BTreeMap<String, String>, Problem> {
     check_given(&flow.spec.parameters, given)?;
     let mut values = BTreeMap::new();
     for parameter in &flow.spec.parameters {
@@ -76,12 +76,12 @@ async fn config_value(
     parameter: &FlowParameter,
     key_ref: &KeyRef,
     configs: &dyn ConfigMaps,
-) -> Result<String, ParameterError> {
+) -> Result<String, Problem> {
     let mut key_ref = key_ref.clone();
     let name = &flow.metadata.name;
     rewrite_config_map(&flow.spec, name, &mut key_ref.name);
     let value = look_up(&flow.spec, name, configs, &parameter.name, &key_ref).await;
-    value.map_err(|error| ParameterError::Unresolved(error.to_string()))
+    value.map_err(|error| wrong_parameter(error.to_string()))
 }
 
 /// The record of a flow to be written down, its parameters fixed. `first` is given to the engine before all else.
@@ -93,7 +93,7 @@ pub async fn record(
     first: Vec<FlowEvent>,
     configs: &dyn ConfigMaps,
     now: Time,
-) -> Result<FlowRecord, HostError> {
+) -> Result<FlowRecord, Problem> {
     let Submission { mut flow, parameters: given, uid, max_live, driver } = submission;
     let values = parameters(&flow, &given, configs).await?;
     flow.status = None;
@@ -113,8 +113,8 @@ pub async fn record(
     };
     let timed = flow.spec.steps.iter().chain(&flow.spec.finally);
     let timeouts = timed.filter_map(|step| Some((step.name.clone(), step.timeout_millis?))).collect();
-    let options = serde_json::to_value(RecordOptions { meta, driver, timeouts, first })
-        .map_err(|error| HostError::Unreadable(error.to_string()))?;
+    let options =
+        serde_json::to_value(RecordOptions { meta, driver, timeouts, first }).map_err(|error| unreadable(&error))?;
     Ok(FlowRecord { uid, flow, created_at: now, options })
 }
 
@@ -122,8 +122,8 @@ pub async fn record(
 ///
 /// # Errors
 /// Never for specs that were read; an error is a broken invariant.
-pub fn spec_hash(spec: &FlowSpec) -> Result<String, HostError> {
-    let spec = serde_json::to_vec(spec).map_err(|error| HostError::Unreadable(error.to_string()))?;
+pub fn spec_hash(spec: &FlowSpec) -> Result<String, Problem> {
+    let spec = serde_json::to_vec(spec).map_err(|error| unreadable(&error))?;
     Ok(sha256_hex(&spec, 64))
 }
 

@@ -1,5 +1,6 @@
 //! Waiting for something to happen: reports, answers, orders, time. Nothing is polled.
 
+use orlop_core::error::Problem;
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 
 use super::handle::Request;
 use super::work::Done;
-use super::{FlowHost, HostError, command};
+use super::{FlowHost, command};
 
 /// The most events that are gathered before they are written.
 const GATHERED: usize = 512;
@@ -35,7 +36,7 @@ enum Woken {
 
 impl FlowHost {
     /// Waits until something happens and takes in everything that is there.
-    pub(super) async fn wait(&mut self) -> Result<Wake, HostError> {
+    pub(super) async fn wait(&mut self) -> Result<Wake, Problem> {
         let until = self.wake_at();
         let substrate = std::sync::Arc::clone(&self.parts.substrate);
         let woken = tokio::select! {
@@ -89,7 +90,7 @@ impl FlowHost {
         match command::event(&self.plan, &self.state, order, self.parts.clock.now()) {
             Ok(Some(event)) => self.orders.push((event, answer)),
             // The caller may have gone.
-            Ok(None) => drop(answer.send(Ok(()))),
+            Ok(None) => drop(answer.send(Ok(true))),
             Err(error) => drop(answer.send(Err(error))),
         }
     }

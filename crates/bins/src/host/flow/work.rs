@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::event::FlowEvent;
 use orlop_core::ports::substrate::AttemptReport;
 use orlop_core::spec::meta::ObjectReference;
@@ -38,11 +38,11 @@ pub(super) enum Done {
     /// An event to be reported.
     Event(FlowEvent),
     /// The resources of the flow could not be made now, after so many tries before.
-    ResourcesLater(PortError, u32),
+    ResourcesLater(Problem, u32),
     /// They are to be made now, after so many tries.
     ResourcesAgain(u32),
     /// A start was answered.
-    Started(StepAttempt, Result<ObjectReference, PortError>),
+    Started(StepAttempt, Result<ObjectReference, Problem>),
     /// Parameters are known.
     Bound(Purpose, Result<Scope, Unresolved>),
     /// The clock of an attempt was stopped (`true`) or let go.
@@ -56,7 +56,7 @@ pub(super) enum Done {
     /// A cancelled attempt should have ended by now.
     Overdue(StepAttempt),
     /// The gate has spoken.
-    Gate(Box<dyn Admission>, Result<AdmissionDecision, PortError>),
+    Gate(Box<dyn Admission>, Result<AdmissionDecision, Problem>),
     /// What was left of an attempt is deleted, or cannot be.
     Forgotten,
     /// Nothing to tell.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_cloud::runtime::pod::{PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use tokio::sync::watch;
 
 /// File in a pod's directory that says that it is a container.
@@ -37,7 +37,7 @@ impl<P: PodRuntime> PodRuntime for ByImage<P> {
         if image.is_some() { self.containers.kind(image) } else { self.processes.kind(image) }
     }
 
-    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {
+    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, Problem> {
         if plan.main.image.is_none() {
             return self.processes.start(plan).await;
         }
@@ -48,7 +48,7 @@ impl<P: PodRuntime> PodRuntime for ByImage<P> {
         self.containers.start(plan).await
     }
 
-    async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, PortError> {
+    async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, Problem> {
         self.of(directory).wait(key, directory).await
     }
 
@@ -56,19 +56,19 @@ impl<P: PodRuntime> PodRuntime for ByImage<P> {
         self.of(directory).outages(key, directory)
     }
 
-    async fn stop(&self, key: &PodKey, directory: &Path, grace: Duration) -> Result<(), PortError> {
+    async fn stop(&self, key: &PodKey, directory: &Path, grace: Duration) -> Result<(), Problem> {
         self.of(directory).stop(key, directory, grace).await
     }
 
-    async fn freeze(&self, key: &PodKey, directory: &Path, on: bool) -> Result<(), PortError> {
+    async fn freeze(&self, key: &PodKey, directory: &Path, on: bool) -> Result<(), Problem> {
         self.of(directory).freeze(key, directory, on).await
     }
 
-    async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, scratch: &Path) -> Result<PathBuf, PortError> {
+    async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, scratch: &Path) -> Result<PathBuf, Problem> {
         self.of(&plan.directory).fetch(key, plan, inside, scratch).await
     }
 
-    async fn remove(&self, key: &PodKey, directory: &Path) -> Result<(), PortError> {
+    async fn remove(&self, key: &PodKey, directory: &Path) -> Result<(), Problem> {
         self.of(directory).remove(key, directory).await
     }
 }

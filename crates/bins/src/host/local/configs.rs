@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use orlop_cloud::runtime::plan::source::{Sources, Store};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use serde_json::{Map, Value, json};
 
 use crate::host::flow::ConfigMaps;
@@ -25,11 +25,11 @@ impl DirectoryConfigMaps {
 
 #[async_trait]
 impl ConfigMaps for DirectoryConfigMaps {
-    async fn get(&self, name: &str) -> Result<Option<Value>, PortError> {
+    async fn get(&self, name: &str) -> Result<Option<Value>, Problem> {
         let (sources, name) = (self.sources.clone(), name.to_owned());
         let read = tokio::task::spawn_blocking(move || sources.keys(Store::ConfigMap, &name)).await;
         let keys =
-            read.map_err(|error| PortError::new(Class::Fatal, "reading a ConfigMap broke off").because(error))??;
+            read.map_err(|error| Problem::new(Class::Fatal, "reading a ConfigMap broke off").because(error))??;
         Ok(keys.map(|keys| {
             let (mut data, mut other) = (Map::new(), Map::new());
             for (key, bytes) in keys {

@@ -13,7 +13,7 @@ use orlop_cloud::runtime::local::{LocalOptions, LocalPorts, LocalSubstrate};
 use orlop_cloud::runtime::plan::TemplatePolicy;
 use orlop_cloud::runtime::pod::{PodRuntime, Pull};
 use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::Substrate;
 use orlop_dag::manifest::substrate::Runtime;
 use serde::{Deserialize, Serialize};
@@ -29,16 +29,16 @@ use super::flow::Keep;
 pub enum SetupError {
     /// Steps are to run in containers, and no container engine answers.
     #[error("{}", .0.chain())]
-    Engine(PortError),
+    Engine(Problem),
     /// Steps are to run in containers, and this program was built without them.
     #[error("this program was built without container support")]
     NotBuilt,
     /// A directory is in use or cannot be used.
     #[error(transparent)]
-    Port(#[from] PortError),
+    Port(#[from] Problem),
 }
 
-impl From<SetupError> for PortError {
+impl From<SetupError> for Problem {
     fn from(error: SetupError) -> Self {
         match error {
             // However it is not there: it cannot be reached.
@@ -158,14 +158,14 @@ impl LocalSetup {
 
 /// What fetches artifacts over HTTP.
 #[cfg(feature = "remote-artifacts")]
-fn download(limits: Limits) -> Result<Option<Arc<dyn Download>>, PortError> {
+fn download(limits: Limits) -> Result<Option<Arc<dyn Download>>, Problem> {
     use orlop_cloud::http::{HttpDownload, Options};
     Ok(Some(Arc::new(HttpDownload::new(Options { max_bytes: limits.max_bytes, ..Options::default() })?)))
 }
 
 /// Nothing fetches artifacts in this build.
 #[cfg(not(feature = "remote-artifacts"))]
-fn download(_limits: Limits) -> Result<Option<Arc<dyn Download>>, PortError> {
+fn download(_limits: Limits) -> Result<Option<Arc<dyn Download>>, Problem> {
     Ok(None)
 }
 
@@ -194,13 +194,13 @@ pub const SHIM: &str = "__shim";
 ///
 /// # Errors
 /// When the program does not know where it is.
-pub fn own_shim() -> Result<ShimProgram, PortError> {
+pub fn own_shim() -> Result<ShimProgram, Problem> {
     let path = if cfg!(target_os = "linux") {
         // The program as it runs: an upgrade of its file, or its removal, does not change the run.
         PathBuf::from("/proc/self/exe")
     } else {
         std::env::current_exe().map_err(|error| {
-            PortError::new(Class::Fatal, "the program cannot find itself to start the shims of pods").because(error)
+            Problem::new(Class::Fatal, "the program cannot find itself to start the shims of pods").because(error)
         })?
     };
     Ok(ShimProgram { path, args: vec![SHIM.into()] })

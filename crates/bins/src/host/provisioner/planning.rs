@@ -6,7 +6,7 @@ use orlop_cloud::analyze::Analysis;
 use orlop_cloud::catalog::image::Image;
 use orlop_cloud::llm::{self, AdvisorSession};
 use orlop_cloud::provision::plan::{Plan, PlanError, PlannedOffering, Request, World, admissible_images, plan};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::RepositoryAnalysis;
 
@@ -31,7 +31,7 @@ pub async fn make_plan(
     survey: &RepositoryAnalysis,
     input: &PlanInput<'_>,
     council: &mut AdvisorSession<'_>,
-) -> Result<Result<Plan, PlanError>, PortError> {
+) -> Result<Result<Plan, PlanError>, Problem> {
     let mut request = Request { waits: false, ..input.request.clone() };
     if council.is_on() && request.hours.is_none() {
         request.advised_hours = llm::hours(council, &survey.analysis, input.now, &llm::marker()?).await;

@@ -4,7 +4,7 @@ use orlop_cloud::analyze::{Analysis, analyze};
 use orlop_cloud::llm::{self, AdvisorSession};
 use orlop_cloud::repository::git::{self, Options};
 use orlop_cloud::repository::{FetchError, Scan, Source, folder};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 /// Which repository is looked at, and how it may be had.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub async fn obtain(wanted: &Wanted) -> Result<Scan, FetchError> {
 ///
 /// # Errors
 /// Fatal when the system has no randomness and advice is asked for.
-pub async fn analyze_repository(scan: Scan, council: &mut AdvisorSession<'_>) -> Result<RepositoryAnalysis, PortError> {
+pub async fn analyze_repository(scan: Scan, council: &mut AdvisorSession<'_>) -> Result<RepositoryAnalysis, Problem> {
     let rules = analyze(&scan);
     if !council.is_on() {
         return Ok(RepositoryAnalysis { scan, analysis: rules.clone(), rules, advised: Vec::new() });

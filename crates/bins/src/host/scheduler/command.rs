@@ -1,5 +1,6 @@
 //! What the loop is asked: every input of a batch, with where its answer goes.
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
@@ -11,7 +12,6 @@ use orlop_scheduler::config::Config as CoreConfig;
 use orlop_scheduler::event::{ArraySpec, Capabilities, DrainOrder, Quota, TenantSettings};
 use tokio::sync::oneshot;
 
-use super::error::Error;
 use super::explain::Explained;
 use super::live::ClientFields;
 use super::prepare::Prepared;
@@ -20,7 +20,7 @@ use crate::wire::frame::{Judgement, WorkerFrame};
 use crate::wire::identity::PeerCertificate;
 
 /// Where an answer goes, after the commit of the batch that gives it.
-pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Problem>>;
 
 /// One job of a submit.
 #[derive(Clone, Debug)]

@@ -8,18 +8,18 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use nix::fcntl::posix_fallocate;
 use nix::sys::statvfs::statvfs;
 use orlop_cloud::logs::{Chunk, LogKey};
 
-use super::error::{self, Error};
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 /// Attempts whose lost output is remembered until some is kept again.
 const REMEMBERED: usize = 4096;
 /// After this time somebody who was refused may try again, in milliseconds.
-const LATER: u64 = 10_000;
+const LATER: Duration = Duration::from_secs(10);
 
 /// Chunks and bytes of output that were given up, by attempt.
 pub(super) type Gaps = BTreeMap<LogKey, (u32, u64)>;
@@ -135,7 +135,7 @@ impl DiskGuard {
     ///
     /// # Errors
     /// StoreUnavailable with how much is free and how much must be.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Problem> {
         let Some(disks) = &self.disks else { return Ok(()) };
         let free = self.store.load(Ordering::SeqCst);
         if free >= disks.least {
@@ -147,16 +147,14 @@ impl DiskGuard {
             mebi(free),
             mebi(disks.least)
         );
-        let mut problem = error::problem(Code::StoreUnavailable, text);
-        problem.retry_after_ms = Some(LATER);
-        Err(problem)
+        Err(Problem::coded(Code::StoreUnavailable, text).retry_after(LATER))
     }
 
     /// Refuses so many bytes of an upload where the disk of artifacts has no room for them.
     ///
     /// # Errors
     /// TooLarge for more than there is room for, StoreUnavailable on a full disk; with how much is free and must stay free.
-    pub(super) fn check_upload(&self, bytes: u64) -> Result<(), Error> {
+    pub(super) fn check_upload(&self, bytes: u64) -> Result<(), Problem> {
         let Some(disks) = self.disks.as_ref().filter(|disks| disks.artifacts.is_some()) else { return Ok(()) };
         let free = self.artifacts.load(Ordering::SeqCst);
         if free.saturating_sub(bytes) >= disks.least {
@@ -169,11 +167,9 @@ impl DiskGuard {
         );
         if free >= disks.least {
             // There is room, for less: to wait helps nobody.
-            return Err(error::problem(Code::TooLarge, text));
+            return Err(Problem::coded(Code::TooLarge, text));
         }
-        let mut problem = error::problem(Code::StoreUnavailable, text);
-        problem.retry_after_ms = Some(LATER);
-        Err(problem)
+        Err(Problem::coded(Code::StoreUnavailable, text).retry_after(LATER))
     }
 
     /// Whether logs are given up now.
@@ -264,11 +260,11 @@ mod tests {
         let full = disks(u64::MAX, 4096);
         full.look();
         let problem = full.check().unwrap_err();
-        assert_eq!((problem.code, problem.retry_after_ms), (Code::StoreUnavailable, Some(LATER)));
-        assert!(problem.detail.contains("what is left is for results"), "{}", problem.detail);
+        assert_eq!((problem.code, problem.retry_after), (Code::StoreUnavailable, Some(LATER)));
+        assert!(problem.message.contains("what is left is for results"), "{}", problem.message);
         assert!(full.has_none_for_logs());
         let problem = full.check_upload(1).unwrap_err();
-        assert_eq!((problem.code, problem.retry_after_ms), (Code::StoreUnavailable, Some(LATER)));
+        assert_eq!((problem.code, problem.retry_after), (Code::StoreUnavailable, Some(LATER)));
         assert!(
             guard.check_upload(1).is_ok()
                 && guard.check_upload(u64::MAX).is_err_and(|problem| problem.code == Code::TooLarge)

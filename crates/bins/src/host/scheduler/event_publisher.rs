@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::bus::outbox::drain_outbox;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::Epoch;
 use orlop_core::ports::bus::{EventBus, SubjectFilter, Subscription as _};
 use orlop_core::ports::fleet_store::FENCED;
@@ -24,7 +24,7 @@ const MANY: u64 = 100_000;
 pub async fn publish_events<B, F>(handle: Handle, open: impl Fn() -> F + Send, stop: Stop)
 where
     B: EventBus,
-    F: Future<Output = Result<B, PortError>> + Send,
+    F: Future<Output = Result<B, Problem>> + Send,
 {
     let mut publisher = EventPublisher { handle, bus: None, wait: RETRY.0, failing: false, warned: 0 };
     // Events in this process say that there are some in the outbox. Anyone who misses one looks every second.
@@ -68,7 +68,7 @@ impl<B: EventBus> EventPublisher<B> {
     /// Publishes what waits. Gives how long to wait before the next look.
     async fn pass<F>(&mut self, epoch: Epoch, open: &impl Fn() -> F) -> Duration
     where
-        F: Future<Output = Result<B, PortError>>,
+        F: Future<Output = Result<B, Problem>>,
     {
         let metrics = Arc::clone(&self.handle.options().metrics);
         let done = match self.drained(epoch, open).await {
@@ -100,9 +100,9 @@ impl<B: EventBus> EventPublisher<B> {
         done
     }
 
-    async fn drained<F>(&mut self, epoch: Epoch, open: &impl Fn() -> F) -> Result<u64, PortError>
+    async fn drained<F>(&mut self, epoch: Epoch, open: &impl Fn() -> F) -> Result<u64, Problem>
     where
-        F: Future<Output = Result<B, PortError>>,
+        F: Future<Output = Result<B, Problem>>,
     {
         let bus = match &self.bus {
             Some(bus) => Arc::clone(bus),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use orlop_cloud::bus::local::LocalSubscription;
-use orlop_core::error::PortError;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::bus::{EventBody, SubjectFilter};
 use orlop_core::ports::fleet_store::FleetStore;
@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::clock::Clock;
 use super::command::{Alive, Batch, Cancelled, Command, Registration, Submitted, Watch, WorkerOrder};
-use super::error::{self, Error};
+use super::error;
 use super::explain::Explained;
 use super::ingress::Lane;
 use super::logs;
@@ -26,7 +26,6 @@ use super::shared::{Options, Shared, Status};
 use super::snapshot::Snapshot;
 use crate::wire::frame::{Hello, WorkerFrame};
 use crate::wire::identity::PeerCertificate;
-use crate::wire::problem::Code;
 use crate::wire::session::SessionError;
 
 /// A store that does not answer for so long counts as away.
@@ -41,7 +40,7 @@ pub enum StreamError {
     Session(#[from] SessionError),
     /// The logs in a frame cannot be kept now.
     #[error("logs cannot be kept: {0}")]
-    Logs(PortError),
+    Logs(Problem),
 }
 
 /// The server, to anyone who may call it. Cheap to clone.
@@ -56,7 +55,7 @@ impl Handle {
     /// # Errors
     /// The refusal of the first job that is refused; RateLimited when the server is full; NotLeader and StoreUnavailable
     /// when nothing can be written here. A request whose answer is lost may be repeated under its key.
-    pub async fn submit(&self, batch: Batch) -> Result<Submitted, Error> {
+    pub async fn submit(&self, batch: Batch) -> Result<Submitted, Problem> {
         if let Some(once) = &batch.once
             && let Some(known) = self.stored_answer(once).await?
         {
@@ -69,17 +68,17 @@ impl Handle {
     }
 
     /// The answer of an earlier request with the same key, if the store has it.
-    async fn stored_answer(&self, once: &super::command::Once) -> Result<Option<Submitted>, Error> {
+    async fn stored_answer(&self, once: &super::command::Once) -> Result<Option<Submitted>, Problem> {
         if matches!(&*self.shared.status.borrow(), Status::Restoring | Status::Stopped) {
             return Err(self.away());
         }
         let now = self.shared.clock.wall();
         let known = tokio::time::timeout(PATIENCE, self.shared.store.idempotency(&once.key, now)).await;
-        let known = known.map_err(|_| error::store_unavailable())?.map_err(|error| error::port(&error))?;
+        let known = known.map_err(|_| error::store_unavailable())??;
         let Some(known) = known else { return Ok(None) };
         if known.body_hash != once.body_hash {
             let text = format!("idempotency key `{}` was used for another request; use a new one", once.key.key);
-            return Err(error::problem(Code::IdempotencyMismatch, text));
+            return Err(Problem::coded(Code::IdempotencyMismatch, text));
         }
         /// As it is stored: jobs alone, where nothing was said beside.
         #[derive(serde::Deserialize)]
@@ -89,7 +88,7 @@ impl Handle {
             Warned { jobs: Vec<JobId>, warnings: Vec<String> },
         }
         let answer: Answer = serde_json::from_str(&known.response).map_err(|problem| {
-            error::problem(
+            Problem::coded(
                 Code::Internal,
                 format!("the stored answer of key `{}` cannot be read: {problem}", once.key.key),
             )
@@ -105,11 +104,11 @@ impl Handle {
     ///
     /// # Errors
     /// NotFound; and as of [`Handle::submit`].
-    pub async fn cancel(&self, job: JobId, elements: Vec<(u32, u32)>) -> Result<Cancelled, Error> {
+    pub async fn cancel(&self, job: JobId, elements: Vec<(u32, u32)>) -> Result<Cancelled, Problem> {
         match self.ask(Lane::Control, |reply| Command::Cancel { job, elements, reply }).await {
             // The core forgets jobs that ended long ago; the store does not.
             Err(unknown) if unknown.code == Code::NotFound => {
-                let row = self.shared.store.job(job).await.map_err(|error| error::port(&error))?;
+                let row = self.shared.store.job(job).await?;
                 row.map(|_| Cancelled::Ended).ok_or_else(|| error::not_found(format_args!("job {job}")))
             }
             other => other,
@@ -120,7 +119,7 @@ impl Handle {
     ///
     /// # Errors
     /// NotFound when it is not live, nor ended lately; and as of [`Handle::submit`].
-    pub async fn explain(&self, job: JobId) -> Result<Box<Explained>, Error> {
+    pub async fn explain(&self, job: JobId) -> Result<Box<Explained>, Problem> {
         let (reply, answer) = oneshot::channel();
         self.push(Lane::Control, Command::Explain(job, reply))?;
         let answer = answer.await.map_err(|_| self.away())?;
@@ -131,8 +130,8 @@ impl Handle {
     ///
     /// # Errors
     /// RateLimited when too many listen.
-    pub fn subscribe(&self, filter: SubjectFilter) -> Result<LocalSubscription, Error> {
-        self.shared.bus.listen(filter).map_err(|error| error::problem(Code::RateLimited, error.message))
+    pub fn subscribe(&self, filter: SubjectFilter) -> Result<LocalSubscription, Problem> {
+        self.shared.bus.listen(filter).map_err(|error| Problem::coded(Code::RateLimited, error.message))
     }
 
     /// Publishes an event of another part of the server, in order with those of the loop. Where nothing can be published
@@ -140,7 +139,7 @@ impl Handle {
     pub fn publish(&self, body: EventBody) {
         let kind = body.kind.clone();
         if let Err(problem) = self.push(Lane::Control, Command::Publish(Box::new(body))) {
-            tracing::debug!(target: "orlop::scheduler", kind, problem = problem.detail, "an event was not published");
+            tracing::debug!(target: "orlop::scheduler", kind, problem = problem.message, "an event was not published");
         }
     }
 
@@ -148,7 +147,7 @@ impl Handle {
     ///
     /// # Errors
     /// As of [`Handle::submit`].
-    pub async fn ended(&self, job: JobId) -> Result<(), Error> {
+    pub async fn ended(&self, job: JobId) -> Result<(), Problem> {
         let (waiter, ended) = oneshot::channel();
         self.push(Lane::Control, Command::Wait(job, waiter))?;
         ended.await.map_err(|_| self.away())
@@ -159,7 +158,7 @@ impl Handle {
     ///
     /// # Errors
     /// As of [`Handle::submit`].
-    pub(super) async fn watch(&self, job: JobId, index: u32) -> Result<oneshot::Receiver<()>, Error> {
+    pub(super) async fn watch(&self, job: JobId, index: u32) -> Result<oneshot::Receiver<()>, Problem> {
         let (ready, begun) = oneshot::channel();
         let (changed, change) = oneshot::channel();
         self.push(Lane::Control, Command::Watch(job, index, Watch { ready, changed }))?;
@@ -171,7 +170,7 @@ impl Handle {
     ///
     /// # Errors
     /// NotFound; Conflict when its state does not take the order; and as of [`Handle::submit`].
-    pub async fn order(&self, worker: WorkerId, order: WorkerOrder) -> Result<(), Error> {
+    pub async fn order(&self, worker: WorkerId, order: WorkerOrder) -> Result<(), Problem> {
         self.ask(Lane::Control, |reply| Command::Worker(worker, order, reply)).await
     }
 
@@ -181,7 +180,7 @@ impl Handle {
     /// # Errors
     /// NotFound; Precondition with the reason when it does not fit there now, or the worker does not accept it; and as of
     /// [`Handle::submit`].
-    pub async fn place(&self, worker: WorkerId, job: JobId) -> Result<TaskRef, Error> {
+    pub async fn place(&self, worker: WorkerId, job: JobId) -> Result<TaskRef, Problem> {
         self.ask(Lane::Control, |reply| Command::Place { worker, job, reply }).await
     }
 
@@ -189,7 +188,7 @@ impl Handle {
     ///
     /// # Errors
     /// InvalidSpec when it makes no sense; and as of [`Handle::submit`].
-    pub async fn configure(&self, config: CoreConfig) -> Result<(), Error> {
+    pub async fn configure(&self, config: CoreConfig) -> Result<(), Problem> {
         self.ask(Lane::Control, |reply| Command::Config(Box::new(config), reply)).await
     }
 
@@ -217,7 +216,7 @@ impl Handle {
         name: TenantName,
         settings: Option<TenantSettings>,
         quota: Option<Quota>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Problem> {
         let change = Box::new((name, settings, quota));
         self.ask(Lane::Control, |reply| Command::Tenant(change, reply)).await
     }
@@ -226,7 +225,7 @@ impl Handle {
     ///
     /// # Errors
     /// Conflict when the id is connected from another state directory; and as of [`Handle::submit`].
-    pub async fn register(&self, registration: Registration) -> Result<Arc<Session>, Error> {
+    pub async fn register(&self, registration: Registration) -> Result<Arc<Session>, Problem> {
         self.ask(Lane::Control, |reply| Command::Register(Box::new(registration), reply)).await
     }
 
@@ -236,7 +235,7 @@ impl Handle {
     /// Unauthenticated when the session is over: the agent is to register again; Forbidden when it is that of another worker
     /// than the certificate's; NotLeader when the agent has seen a newer server; Precondition when it claims frames that
     /// were never sent; and as of [`Handle::submit`].
-    pub async fn open_stream(&self, hello: Hello, certificate: Option<PeerCertificate>) -> Result<Opened, Error> {
+    pub async fn open_stream(&self, hello: Hello, certificate: Option<PeerCertificate>) -> Result<Opened, Problem> {
         let stream = self.shared.streams.fetch_add(1, Ordering::SeqCst);
         let opening = Box::new(Opening { stream, hello, certificate });
         self.ask(Lane::Control, |reply| Command::Open(opening, reply)).await
@@ -277,7 +276,7 @@ impl Handle {
         session: SessionId,
         healthy: Option<bool>,
         certificate: Option<PeerCertificate>,
-    ) -> Result<Alive, Error> {
+    ) -> Result<Alive, Problem> {
         self.ask(Lane::Control, |reply| Command::Alive { session, healthy, certificate, reply }).await
     }
 
@@ -297,7 +296,7 @@ impl Handle {
     ///
     /// # Errors
     /// NotLeader and StoreUnavailable when this server does not lead now.
-    pub fn leader_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
+    pub fn leader_snapshot(&self) -> Result<Arc<Snapshot>, Problem> {
         match &*self.shared.status.borrow() {
             Status::Leading { .. } => Ok(self.snapshot()),
             _ => Err(self.away()),
@@ -337,15 +336,15 @@ impl Handle {
     async fn ask<T>(
         &self,
         lane: Lane,
-        command: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Command,
-    ) -> Result<T, Error> {
+        command: impl FnOnce(oneshot::Sender<Result<T, Problem>>) -> Command,
+    ) -> Result<T, Problem> {
         let (reply, answer) = oneshot::channel();
         self.push(lane, command(reply))?;
         // No answer: the batch was not committed, or the server stopped acting.
         answer.await.map_err(|_| self.away())?
     }
 
-    fn push(&self, lane: Lane, command: Command) -> Result<(), Error> {
+    fn push(&self, lane: Lane, command: Command) -> Result<(), Problem> {
         if !matches!(&*self.shared.status.borrow(), Status::Leading { .. }) {
             return Err(self.away());
         }
@@ -353,7 +352,7 @@ impl Handle {
     }
 
     /// Why this server does not act.
-    fn away(&self) -> Error {
+    fn away(&self) -> Problem {
         match &*self.shared.status.borrow() {
             Status::Standby { leader } => error::not_leader(leader.clone()),
             // A full disk is why it cannot be written, if it is.

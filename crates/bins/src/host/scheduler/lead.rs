@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::{FENCED, FleetStore};
 use tokio::task::JoinHandle;
@@ -49,10 +49,7 @@ impl Term {
     ///
     /// # Errors
     /// As of [`FleetStore::acquire`].
-    pub(super) async fn take(
-        ground: Ground,
-        holder: &orlop_core::ports::fleet_store::Holder,
-    ) -> Result<Self, PortError> {
+    pub(super) async fn take(ground: Ground, holder: &orlop_core::ports::fleet_store::Holder) -> Result<Self, Problem> {
         let begun = ground.clock.monotonic();
         let epoch = ground.store.acquire(holder).await?;
         let limited = ground.store.leader().await?.is_some_and(|leader| leader.remaining.is_some());

@@ -56,7 +56,6 @@ use self::clock::Clock;
 pub use self::command::{Alive, Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
 use self::disk_guard::DiskGuard;
 pub use self::disk_guard::Disks;
-pub use self::error::Error;
 pub use self::explain::Explained;
 pub use self::handle::{Handle, StreamError};
 use self::ingress::{LockFreePriorityQueue, Wake};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::Retention;
 use orlop_core::time::Time;
@@ -92,14 +92,14 @@ async fn walk(handle: &Handle, limits: &Limits) {
             tracing::info!(target: "orlop::retain", artifacts, bytes, uploads, links, orphans, "deleted old artifacts");
         }
         Err(problem) => {
-            let error = problem.detail;
+            let error = problem.message;
             tracing::warn!(target: "orlop::retain", error, "old artifacts could not be deleted; tries again");
         }
     }
 }
 
 /// Deletes everything that is old now.
-async fn pass(handle: &Handle, epoch: Epoch, limits: &Limits) -> Result<(), PortError> {
+async fn pass(handle: &Handle, epoch: Epoch, limits: &Limits) -> Result<(), Problem> {
     let now = handle.clock().wall();
     let policy = Retention {
         now,
@@ -121,7 +121,7 @@ async fn pass(handle: &Handle, epoch: Epoch, limits: &Limits) -> Result<(), Port
     if let Some(logs) = handle.options().logs.clone() {
         let (before, most) = (before(now, limits.logs), limits.logs_bytes);
         let retained = tokio::task::spawn_blocking(move || logs.retain(before, most)).await;
-        let panic = |error: tokio::task::JoinError| PortError::new(orlop_core::error::Class::Fatal, error.to_string());
+        let panic = |error: tokio::task::JoinError| Problem::new(orlop_core::error::Class::Fatal, error.to_string());
         bytes = retained.map_err(panic)??;
     }
     if jobs > 0 || others > 0 || bytes > 0 {

@@ -11,12 +11,12 @@ use orlop_core::spec::job::Indices;
 use orlop_scheduler::event::ArraySpec;
 
 use super::command::{Batch, Once, Submission};
-use super::error::{self, Error};
+use super::error;
 use super::handle::Handle;
 use super::live::ClientFields;
 use super::logs::first_missing;
 use super::prepare::Prepared;
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 /// Elements of a page.
 const PAGE: u32 = 10_000;
@@ -26,8 +26,8 @@ impl Handle {
     ///
     /// # Errors
     /// NotFound; StoreUnavailable.
-    pub async fn job(&self, job: JobId) -> Result<JobRow, Error> {
-        let row = self.store().job(job).await.map_err(|error| error::port(&error))?;
+    pub async fn job(&self, job: JobId) -> Result<JobRow, Problem> {
+        let row = self.store().job(job).await?;
         row.ok_or_else(|| error::not_found(format_args!("job {job}")))
     }
 
@@ -35,8 +35,8 @@ impl Handle {
     ///
     /// # Errors
     /// StoreUnavailable.
-    pub async fn some_jobs(&self, jobs: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Error> {
-        self.store().some_jobs(jobs).await.map_err(|error| error::port(&error))
+    pub async fn some_jobs(&self, jobs: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Problem> {
+        self.store().some_jobs(jobs).await
     }
 
     /// Submits a job that has ended again, under a new id; of an array its unsuccessful elements, or those that are named.
@@ -45,15 +45,15 @@ impl Handle {
     /// # Errors
     /// Conflict while it or one of the named elements is live, or when nothing of it was unsuccessful; NotFound for elements
     /// that it does not have; and as of [`Handle::submit`].
-    pub async fn retry(&self, job: JobId, elements: Option<Indices>, key: Option<String>) -> Result<JobId, Error> {
+    pub async fn retry(&self, job: JobId, elements: Option<Indices>, key: Option<String>) -> Result<JobId, Problem> {
         let row = self.job(job).await?;
         if elements.is_none() && !row.unit.state.is_terminal() {
             let text = format!("job {job} is {}; it can be retried once it has ended", row.unit.state);
-            return Err(error::problem(Code::Conflict, text));
+            return Err(Problem::coded(Code::Conflict, text));
         }
-        let spec = self.store().spec(&row.job.spec).await.map_err(|error| error::port(&error))?;
+        let spec = self.store().spec(&row.job.spec).await?;
         let spec = spec.ok_or_else(|| error::not_found(format_args!("the specification of job {job}")))?;
-        let spec = Prepared::stored(&spec).map_err(|problem| error::problem(Code::Internal, problem.to_string()))?;
+        let spec = Prepared::stored(&spec).map_err(|problem| Problem::coded(Code::Internal, problem.to_string()))?;
         let asked = elements.as_ref().map(|elements| format!(" {elements}")).unwrap_or_default();
         let array = match row.job.kind {
             JobKind::Array => {
@@ -64,7 +64,7 @@ impl Handle {
                             let state = unit.state;
                             let text =
                                 format!("element {index} of job {job} is {state}; it can be retried once it has ended");
-                            return Err(error::problem(Code::Conflict, text));
+                            return Err(Problem::coded(Code::Conflict, text));
                         }
                     },
                     None => self.unsuccessful(job).await?,
@@ -91,11 +91,11 @@ impl Handle {
             body_hash: SpecHash::of(&format!("retry {job}{asked}")).0,
         });
         let taken = self.submit(Batch { jobs: vec![submission], once }).await?;
-        taken.jobs.first().copied().ok_or_else(|| error::problem(Code::Internal, "a submit of one job made none"))
+        taken.jobs.first().copied().ok_or_else(|| Problem::coded(Code::Internal, "a submit of one job made none"))
     }
 
     /// The first of some elements of an array that has not ended.
-    async fn first_live(&self, row: &JobRow, elements: &Indices) -> Result<Option<ElementRow>, Error> {
+    async fn first_live(&self, row: &JobRow, elements: &Indices) -> Result<Option<ElementRow>, Problem> {
         let job = row.job.id;
         if let Some(missing) = first_missing(elements, &row.job) {
             return Err(error::not_found(format_args!("element {missing} of job {job}")));
@@ -103,24 +103,24 @@ impl Handle {
         let states = JobState::ALL.iter().copied().filter(|state| !state.is_terminal()).collect();
         let filter = ElementFilter { states, indices: Some(elements.clone()), ..ElementFilter::default() };
         let found = self.store().elements(job, &filter, &Page::first(1)).await;
-        Ok(found.map_err(|error| error::port(&error))?.items.into_iter().next())
+        Ok(found?.items.into_iter().next())
     }
 
     /// Whether any of some elements of an array has not ended.
     ///
     /// # Errors
     /// NotFound for elements that it does not have; StoreUnavailable.
-    pub async fn is_any_live(&self, row: &JobRow, elements: &Indices) -> Result<bool, Error> {
+    pub async fn is_any_live(&self, row: &JobRow, elements: &Indices) -> Result<bool, Problem> {
         Ok(self.first_live(row, elements).await?.is_some())
     }
 
     /// The elements of an array that did not succeed.
-    async fn unsuccessful(&self, job: JobId) -> Result<Vec<(u32, u32)>, Error> {
+    async fn unsuccessful(&self, job: JobId) -> Result<Vec<(u32, u32)>, Problem> {
         let states = vec![JobState::Failed, JobState::TimedOut, JobState::Cancelled];
         let filter = ElementFilter { states, ..ElementFilter::default() };
         let (mut indices, mut page): (Vec<(u32, u32)>, _) = (Vec::new(), Page::first(PAGE));
         loop {
-            let found = self.store().elements(job, &filter, &page).await.map_err(|error| error::port(&error))?;
+            let found = self.store().elements(job, &filter, &page).await?;
             for element in found.items {
                 match indices.last_mut() {
                     Some((_, last)) if last.checked_add(1) == Some(element.index) => *last = element.index,
@@ -131,7 +131,7 @@ impl Handle {
             page = Page::after(next, PAGE);
         }
         if indices.is_empty() {
-            return Err(error::problem(Code::Conflict, format!("every element of job {job} has succeeded")));
+            return Err(Problem::coded(Code::Conflict, format!("every element of job {job} has succeeded")));
         }
         Ok(indices)
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use orlop_cloud::secret::{DirectorySecrets, SealedSecrets, SealingKey};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::ports::fleet_store::FleetReads;
 use orlop_core::ports::secret::SecretStore;
 
@@ -49,7 +49,7 @@ impl SecretPlace {
     ///
     /// # Errors
     /// Denied when others can read the key, Invalid when it is none.
-    pub fn open(&self, store: Arc<dyn FleetReads>) -> Result<Option<Secrets>, PortError> {
+    pub fn open(&self, store: Arc<dyn FleetReads>) -> Result<Option<Secrets>, Problem> {
         let sealed = |key| Secrets::Sealed(Arc::new(SealedSecrets::new(store, key, Vec::new())));
         Ok(match self {
             Self::Nowhere => None,

@@ -6,8 +6,8 @@ use orlop_core::id::TenantName;
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{EntryFilter, JobFilter, Kind, Page, Tenant};
 
-use super::{Error, Handle, Snapshot, error};
-use crate::wire::problem::{Code, FieldError, Problem};
+use super::{Handle, Snapshot};
+use orlop_core::error::{Code, Problem};
 
 /// The most names that a refusal lists.
 const LISTED: usize = 10;
@@ -23,7 +23,7 @@ impl Handle {
     ///
     /// # Errors
     /// As of the store; NotLeader for a closed one where another server leads, which knows its jobs.
-    pub async fn tenant(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
+    pub async fn tenant(&self, name: &TenantName) -> Result<Option<Tenant>, Problem> {
         let Some(tenant) = self.open_or_closed(name).await? else { return Ok(None) };
         let gone = tenant.state == TenantState::Closing && is_gone(&tenant, &*self.leader_snapshot()?);
         Ok(Some(tenant).filter(|_| !gone))
@@ -33,8 +33,8 @@ impl Handle {
         name.as_str() == self.options().always_there() || self.snapshot().tenants.contains_key(name)
     }
 
-    async fn open_or_closed(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
-        let entry = self.store().entry(Kind::Tenant, name.as_str()).await.map_err(|wrong| error::port(&wrong))?;
+    async fn open_or_closed(&self, name: &TenantName) -> Result<Option<Tenant>, Problem> {
+        let entry = self.store().entry(Kind::Tenant, name.as_str()).await?;
         if let Some(tenant) = entry.and_then(|entry| serde_json::from_str(&entry.body).ok()) {
             return Ok(Some(tenant));
         }
@@ -44,7 +44,7 @@ impl Handle {
         }
         // It may have nothing but jobs that have ended.
         let filter = JobFilter { tenants: Some(vec![name.clone()]), ..JobFilter::default() };
-        let jobs = self.store().jobs(&filter, &Page::first(1)).await.map_err(|wrong| error::port(&wrong))?;
+        let jobs = self.store().jobs(&filter, &Page::first(1)).await?;
         if jobs.items.is_empty() { Ok(None) } else { by_default() }
     }
 
@@ -58,7 +58,7 @@ impl Handle {
         name: &TenantName,
         place: &str,
         sees: impl Fn(&TenantName) -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Problem> {
         // A closed one is refused as such where jobs are taken. Most are known without a question to the store.
         let known = self.options().create_tenants || self.is_known(name) || self.open_or_closed(name).await?.is_some();
         if known {
@@ -66,7 +66,7 @@ impl Handle {
         }
         let page = Page::first(1000);
         let made = self.store().entries(Kind::Tenant, &EntryFilter::default(), &page).await;
-        let made = made.map_err(|wrong| error::port(&wrong))?.items;
+        let made = made?.items;
         let made = made.into_iter().filter_map(|entry| serde_json::from_str::<Tenant>(&entry.body).ok());
         let always = self.options().always_there().parse().ok();
         let used: Vec<TenantName> = self.snapshot().tenants.keys().cloned().collect();
@@ -80,7 +80,6 @@ impl Handle {
              name be one with `tenants.create`"
         );
         let path = if place.is_empty() { "tenant".to_owned() } else { format!("{place}.tenant") };
-        let errors = vec![FieldError { path, message: format!("there is no tenant `{name}`") }];
-        Err(Box::new(Problem { errors, ..Problem::new(Code::NotFound, text) }))
+        Err(Problem::coded(Code::NotFound, text).at_field(path, format!("there is no tenant `{name}`")))
     }
 }

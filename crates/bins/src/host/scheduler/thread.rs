@@ -11,7 +11,7 @@ use super::commit::Writer;
 use super::error;
 use super::lead::{Ground, Term};
 use super::shared::{Shared, Status};
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 /// The first wait after a failure, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -77,9 +77,9 @@ impl Loop {
                 }
                 Err(refused) => {
                     // Once for each reason: a standby stands by for long.
-                    if told.as_ref() != Some(&refused.detail) {
-                        tracing::warn!(target: "orlop::scheduler", error = refused.detail, "does not act yet");
-                        told = Some(refused.detail.clone());
+                    if told.as_ref() != Some(&refused.message) {
+                        tracing::warn!(target: "orlop::scheduler", error = refused.message, "does not act yet");
+                        told = Some(refused.message.clone());
                     }
                     if refused.code == Code::NotLeader {
                         self.rest(ASK);
@@ -108,7 +108,7 @@ impl Loop {
     }
 
     /// Takes the epoch and reads everything that lives.
-    async fn lead(&self) -> Result<(Core, Term), error::Error> {
+    async fn lead(&self) -> Result<(Core, Term), Problem> {
         let shared = &self.shared;
         let ground = Ground {
             store: Arc::clone(&shared.store),
@@ -125,14 +125,14 @@ impl Loop {
                 shared.snapshot.store(Arc::default());
                 return Err(error::not_leader(leader));
             }
-            Err(trouble) => return Err(error::port(&trouble)),
+            Err(trouble) => return Err(trouble),
         };
         shared.status.send_replace(Status::Restoring);
         if let Some(logs) = shared.options.logs.clone() {
             let epoch = term.epoch();
             let opened = tokio::task::spawn_blocking(move || logs.lead(epoch)).await;
-            let opened = opened.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?;
-            opened.map_err(|wrong| error::port(&wrong))?;
+            let opened = opened.map_err(|panic| Problem::coded(Code::Internal, panic.to_string()))?;
+            opened?;
         }
         let mut core = Core::restore(shared, term.epoch()).await?;
         // Anyone who sees that this server leads sees the fleet as it was found.

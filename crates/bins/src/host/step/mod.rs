@@ -19,7 +19,7 @@ use std::sync::Arc;
 use orlop_cloud::artifact::{CasStore, Limits};
 use orlop_cloud::runtime::plan::{JobTemplate, TemplatePolicy};
 use orlop_core::attempt::{ArtifactDelivery, ArtifactSource, AttemptEnd, EndResult};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
 use orlop_dag::manifest::substrate::Runtime;
@@ -58,7 +58,7 @@ enum Failure {
     #[error("{0}")]
     System(#[from] io::Error),
     #[error("{}", .0.chain())]
-    Port(#[from] PortError),
+    Port(#[from] Problem),
 }
 
 /// Runs the step of this process's environment. `arguments` are those after [`ARGUMENT`].
@@ -102,7 +102,7 @@ async fn run(worker: &Worker) -> Result<u8, Failure> {
 }
 
 /// Runs the attempt to its end.
-async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir) -> Result<AttemptEnd, PortError> {
+async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir) -> Result<AttemptEnd, Problem> {
     let spec = &order.attempt;
     let (given, left) = (run.path().with_file_name(GIVEN), run.path().with_file_name(LEFT));
     take_in(&spec.inputs, run, &given).await?;
@@ -125,12 +125,12 @@ async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir) -> Result<Att
     };
     let template = JobTemplate::read(&spec.template, &TemplatePolicy::default())?;
     let images = template.pod.containers().any(|container| container.image.is_some());
-    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(PortError::from)?;
+    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(Problem::from)?;
     resources(order, substrate.as_ref(), &volumes).await?;
     let forward = Forward::begin(&run.logs().join(spec.key.instance()), spec.key.attempt)?;
     let end = tokio::select! {
         end = drive(order, &substrate) => end?,
-        () = volumes::use_them(&volumes) => return Err(PortError::new(Class::Fatal, "the step is not driven any more")),
+        () = volumes::use_them(&volumes) => return Err(Problem::new(Class::Fatal, "the step is not driven any more")),
     };
     forward.finish().await;
     hand_on(&end, run, &left).await?;
@@ -161,7 +161,7 @@ fn labels(_mark: &str) -> BTreeMap<String, String> {
 }
 
 /// Takes the artifacts that the agent has put there into the store of the attempt. One that is missing fails its delivery.
-async fn take_in(inputs: &[ArtifactDelivery], run: &RunDir, given: &Path) -> Result<(), PortError> {
+async fn take_in(inputs: &[ArtifactDelivery], run: &RunDir, given: &Path) -> Result<(), Problem> {
     let store = CasStore::open(run.path(), Limits::default())?;
     for input in inputs {
         if let ArtifactSource::Stored { location, .. } = &input.source {
@@ -172,7 +172,7 @@ async fn take_in(inputs: &[ArtifactDelivery], run: &RunDir, given: &Path) -> Res
 }
 
 /// Puts the artifacts that the attempt has left where the agent looks for them.
-async fn hand_on(end: &AttemptEnd, run: &RunDir, left: &Path) -> Result<(), PortError> {
+async fn hand_on(end: &AttemptEnd, run: &RunDir, left: &Path) -> Result<(), Problem> {
     if end.artifacts.is_empty() {
         return Ok(());
     }
@@ -185,12 +185,12 @@ async fn hand_on(end: &AttemptEnd, run: &RunDir, left: &Path) -> Result<(), Port
 }
 
 /// A directory below another one, by plain names.
-fn beneath(directory: &Path, names: &[&str]) -> Result<PathBuf, PortError> {
+fn beneath(directory: &Path, names: &[&str]) -> Result<PathBuf, Problem> {
     let mut path = directory.to_owned();
     for name in names {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
             let message = format!("`{name}` cannot be the name of a directory");
-            return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
+            return Err(Problem::new(Class::Invalid, message).with_reason("TemplateInvalid"));
         }
         path.push(name);
     }
@@ -198,7 +198,7 @@ fn beneath(directory: &Path, names: &[&str]) -> Result<PathBuf, PortError> {
 }
 
 /// Makes the ConfigMaps of the flow for this attempt, and its claims on this worker if they are not there.
-async fn resources(order: &StepOrder, substrate: &dyn Substrate, volumes: &Path) -> Result<(), PortError> {
+async fn resources(order: &StepOrder, substrate: &dyn Substrate, volumes: &Path) -> Result<(), Problem> {
     let Some(templates) = &order.templates else { return Ok(()) };
     let spec = &order.attempt;
     let owner =
@@ -216,7 +216,7 @@ async fn resources(order: &StepOrder, substrate: &dyn Substrate, volumes: &Path)
 }
 
 /// Starts the attempt and waits for its end; asked to end, it passes that on.
-async fn drive(order: &StepOrder, substrate: &Arc<dyn Substrate>) -> Result<AttemptEnd, PortError> {
+async fn drive(order: &StepOrder, substrate: &Arc<dyn Substrate>) -> Result<AttemptEnd, Problem> {
     let spec = &order.attempt;
     let mut terminate = signal(SignalKind::terminate())?;
     substrate.start(spec.clone()).await?;

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use orlop_core::attempt::{AttemptEnd, EndResult};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use serde_json::json;
 
 use crate::host::flow::fleet::END;
@@ -42,7 +42,7 @@ fn text(end: &AttemptEnd) -> io::Result<String> {
 }
 
 /// The end of an attempt that could not be started.
-pub(super) fn refused(error: &PortError) -> AttemptEnd {
+pub(super) fn refused(error: &Problem) -> AttemptEnd {
     let reason = error.reason.unwrap_or(match error.class {
         Class::Denied => "Forbidden",
         Class::Invalid => "TemplateInvalid",
@@ -69,7 +69,7 @@ mod tests {
     fn an_end_is_one_line_that_reads_back() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("out");
-        let end = AttemptEnd { ended_at: Time::from_millis(7), ..refused(&PortError::new(Class::Invalid, "a\nb")) };
+        let end = AttemptEnd { ended_at: Time::from_millis(7), ..refused(&Problem::new(Class::Invalid, "a\nb")) };
         write(&file, &end).unwrap();
         let written = std::fs::read_to_string(&file).unwrap();
         let text = written.strip_prefix(&format!("{END}=")).unwrap().strip_suffix('\n').unwrap();
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn outputs_beyond_what_a_job_may_tell_fail_the_step() {
-        let mut end = refused(&PortError::new(Class::Invalid, ""));
+        let mut end = refused(&Problem::new(Class::Invalid, ""));
         end.document = json!("x".repeat(MAX));
         let short: AttemptEnd = serde_json::from_str(&text(&end).unwrap()).unwrap();
         assert!(matches!(short.result, EndResult::Failed { reason, .. } if reason == "OutputTooLarge"));

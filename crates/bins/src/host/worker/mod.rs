@@ -50,7 +50,7 @@ use std::sync::Arc;
 use orlop_cloud::outbox::{OutboxLog, OutboxOptions};
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::AttemptEvents;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::WorkerId;
 use orlop_core::spec::job::Runtime;
 use tokio::sync::watch;
@@ -78,7 +78,7 @@ pub enum AgentError {
     Spool(#[source] std::io::Error),
     /// A runtime.
     #[error("attempts cannot be run here: {0}")]
-    Runtime(#[from] PortError),
+    Runtime(#[from] Problem),
 }
 
 /// An agent that works. Dropping it leaves its attempts as they are, for the next agent with the same state directory.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_cloud::outbox::Recovered;
 use orlop_cloud::runtime::worker::{AttemptEnd, RemainsState};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::job::Runtime;
 use orlop_core::task::{TaskEnd, TaskRef};
 
@@ -40,7 +40,7 @@ fn fate(known: &Recovered, remains: Option<&RemainsState>) -> Fate {
 ///
 /// # Errors
 /// When a runtime cannot tell what is left, or the spool cannot be written.
-pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> Result<(), PortError> {
+pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> Result<(), Problem> {
     let runtimes = shared.runtimes();
     let mut left: BTreeMap<TaskRef, (Runtime, RemainsState)> = BTreeMap::new();
     // What cannot tell now what is left finds it out when it can.

@@ -19,11 +19,11 @@ use super::clock::now;
 use super::link::{Link, LinkError, Stream};
 use crate::host::client_token;
 use crate::wire::frame::WorkerFrame;
-use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, Refusal, WorkerClient};
+use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, WorkerClient};
 use crate::wire::identity::{Csr, JoinToken, expiry, renewal};
-use crate::wire::problem::Code;
 use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Registered, Registration};
+use orlop_core::error::{Code, Problem};
 
 /// Frames that may wait on either side of a stream.
 const WAITING: usize = 16;
@@ -241,16 +241,16 @@ impl RemoteLink {
 }
 
 /// What a refusal means for an agent.
-fn why(refusal: &Refusal) -> LinkError {
+fn why(refusal: &Problem) -> LinkError {
     let text = refusal.to_string();
-    let wait = refusal.retry_after_ms.map_or(LATER, Duration::from_millis);
+    let wait = refusal.retry_after.unwrap_or(LATER);
     match refusal.code {
-        Code::StoreUnavailable if refusal.retry_after_ms.is_none() => LinkError::Unreachable(text),
+        Code::StoreUnavailable if refusal.retry_after.is_none() => LinkError::Unreachable(text),
         Code::RateLimited | Code::QuotaExceeded | Code::NotLeader | Code::StoreUnavailable => {
             LinkError::Later(text, wait)
         }
         // What is in the way may go by itself.
-        Code::Conflict if refusal.retry_after_ms.is_some() => LinkError::Later(text, wait),
+        Code::Conflict if refusal.retry_after.is_some() => LinkError::Later(text, wait),
         Code::NotFound => LinkError::SessionOver(text),
         Code::Unauthenticated | Code::Forbidden | Code::Precondition | Code::Conflict | Code::InvalidSpec => {
             LinkError::Refused(text)
@@ -377,18 +377,16 @@ impl Link for RemoteLink {
 
 #[cfg(test)]
 mod tests {
-    use crate::wire::problem::Problem;
+    use orlop_core::error::Problem;
 
     use super::*;
 
     #[test]
     fn what_a_refusal_means_for_an_agent() {
         let of = |code, after: Option<u64>| {
-            let problem = Problem::new(code, "x");
-            why(&Box::new(match after {
-                Some(after) => problem.after(after),
-                None => problem,
-            }))
+            let mut problem = Problem::coded(code, "x");
+            problem.retry_after = after.map(Duration::from_millis);
+            why(&problem)
         };
         assert!(matches!(of(Code::StoreUnavailable, None), LinkError::Unreachable(_)));
         assert!(matches!(of(Code::NotLeader, Some(1000)), LinkError::Later(_, wait) if wait.as_millis() == 1000));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{AttemptEvents, JobRuntime};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::spec::job::Runtime;
 use tokio::time::{sleep, timeout};
 
@@ -37,7 +37,7 @@ pub(super) fn make(
     state: &State,
     gpus: &[Gpu],
     events: &Arc<dyn AttemptEvents>,
-) -> Result<Runtimes, PortError> {
+) -> Result<Runtimes, Problem> {
     let mut runtimes = Runtimes::new();
     if options.processes {
         let vendors: BTreeSet<String> = gpus.iter().map(|gpu| gpu.device.vendor.clone()).collect();
@@ -162,21 +162,21 @@ mod tests {
         fn end(&self, _: TaskRef, _: Cause, _: Duration) {}
         fn resume(&self, _: TaskRef) {}
         fn renew_lease(&self, _: Duration) {}
-        async fn list(&self) -> Result<Vec<Remains>, PortError> {
+        async fn list(&self) -> Result<Vec<Remains>, Problem> {
             Ok(Vec::new())
         }
-        async fn adopt(&self, _: TaskRef, _: u64) -> Result<(), PortError> {
+        async fn adopt(&self, _: TaskRef, _: u64) -> Result<(), Problem> {
             Ok(())
         }
-        async fn remove(&self, _: TaskRef) -> Result<(), PortError> {
+        async fn remove(&self, _: TaskRef) -> Result<(), Problem> {
             Ok(())
         }
-        async fn in_use(&self, _: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
+        async fn in_use(&self, _: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, Problem> {
             Ok(Vec::new())
         }
-        async fn check(&self) -> Result<(), PortError> {
+        async fn check(&self) -> Result<(), Problem> {
             let there = *self.0.lock().unwrap();
-            there.then_some(()).ok_or_else(|| PortError::new(Class::Transient, "no container engine"))
+            there.then_some(()).ok_or_else(|| Problem::new(Class::Transient, "no container engine"))
         }
     }
 

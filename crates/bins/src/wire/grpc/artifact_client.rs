@@ -2,6 +2,7 @@
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use orlop_core::error::Problem;
 use orlop_core::id::SessionId;
 use tokio::sync::mpsc;
 use tonic::Request;
@@ -10,7 +11,6 @@ use tonic::transport::Channel;
 use super::super::MESSAGE_MAX;
 use super::super::proto::v1;
 use super::super::proto::v1::artifact_service_client::ArtifactServiceClient;
-use super::Refusal;
 use super::call::{Bearer, plain, verified};
 
 /// Pieces that wait to be sent.
@@ -28,7 +28,7 @@ impl ArtifactClient {
     ///
     /// # Errors
     /// The token cannot stand in a header.
-    pub fn new(channel: Channel, token: Option<&str>) -> Result<Self, Refusal> {
+    pub fn new(channel: Channel, token: Option<&str>) -> Result<Self, Problem> {
         let inner = ArtifactServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
@@ -49,7 +49,7 @@ impl ArtifactClient {
     ///
     /// # Errors
     /// The caller may not, or its quota is used up.
-    pub async fn begin(&self, beginning: v1::BeginUploadRequest) -> Result<v1::BeginUploadResponse, Refusal> {
+    pub async fn begin(&self, beginning: v1::BeginUploadRequest) -> Result<v1::BeginUploadResponse, Problem> {
         verified(self.inner.clone().begin(self.request(beginning)).await.map_err(plain)?.into_inner())
     }
 
@@ -60,7 +60,7 @@ impl ArtifactClient {
     pub async fn upload(
         &self,
         chunks: BoxStream<'static, v1::UploadRequest>,
-    ) -> Result<BoxStream<'static, Result<u64, Refusal>>, Refusal> {
+    ) -> Result<BoxStream<'static, Result<u64, Problem>>, Problem> {
         // By way of a queue: the compiler cannot show of a boxed stream in a call that threads may hand the call on.
         let (sender, receiver) = mpsc::channel(WAITING);
         tokio::spawn(async move {
@@ -84,7 +84,7 @@ impl ArtifactClient {
     ///
     /// # Errors
     /// The content is not what was announced.
-    pub async fn finalize(&self, end: v1::FinalizeUploadRequest) -> Result<v1::Artifact, Refusal> {
+    pub async fn finalize(&self, end: v1::FinalizeUploadRequest) -> Result<v1::Artifact, Problem> {
         verified(self.inner.clone().finalize(self.request(end)).await.map_err(plain)?.into_inner())
     }
 
@@ -95,7 +95,7 @@ impl ArtifactClient {
     pub async fn download(
         &self,
         download: v1::DownloadRequest,
-    ) -> Result<BoxStream<'static, Result<v1::DownloadResponse, Refusal>>, Refusal> {
+    ) -> Result<BoxStream<'static, Result<v1::DownloadResponse, Problem>>, Problem> {
         let request = self.bearer.stream(download);
         let chunks = self.inner.clone().download(request).await.map_err(plain)?.into_inner();
         Ok(chunks.map(|chunk| chunk.map_err(plain)).boxed())

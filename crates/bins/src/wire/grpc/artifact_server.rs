@@ -9,11 +9,12 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::super::artifact::{Beginning, Download};
 use super::super::bound::{WireError, checked};
-use super::super::problem::Problem;
+use super::super::problem::status;
 use super::super::proto::v1;
 use super::super::proto::v1::artifact_service_server::ArtifactService;
+use super::Caller;
 use super::job_server::Answers;
-use super::{Caller, Refusal};
+use orlop_core::error::Problem;
 
 /// What a server does for artifacts. The caller is not authorised yet: that is the first thing each of these does.
 #[async_trait]
@@ -22,32 +23,32 @@ pub trait ArtifactHost: Send + Sync + 'static {
     ///
     /// # Errors
     /// The caller may not, or its quota is used up.
-    async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<v1::BeginUploadResponse, Refusal>;
+    async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<v1::BeginUploadResponse, Problem>;
 
     /// Takes one chunk; answers with the bytes of the upload that are stored.
     ///
     /// # Errors
     /// There is no such upload, or the chunk does not begin where the stored bytes end.
-    async fn upload(&self, caller: Caller, chunk: v1::UploadRequest) -> Result<u64, Refusal>;
+    async fn upload(&self, caller: Caller, chunk: v1::UploadRequest) -> Result<u64, Problem>;
 
     /// Ends an upload: from then on the artifact is there.
     ///
     /// # Errors
     /// The content is not what was announced.
-    async fn finalize(&self, caller: Caller, end: v1::FinalizeUploadRequest) -> Result<v1::Artifact, Refusal>;
+    async fn finalize(&self, caller: Caller, end: v1::FinalizeUploadRequest) -> Result<v1::Artifact, Problem>;
 
     /// The content of an artifact.
     ///
     /// # Errors
     /// There is none that the caller may see.
-    async fn download(&self, caller: Caller, download: Download) -> Result<Answers<v1::DownloadResponse>, Refusal>;
+    async fn download(&self, caller: Caller, download: Download) -> Result<Answers<v1::DownloadResponse>, Problem>;
 }
 
 /// The service over a host.
 pub(super) struct ArtifactApi(pub(super) Arc<dyn ArtifactHost>);
 
 fn bad(error: WireError) -> Status {
-    Problem::from(error).into()
+    status(error.into())
 }
 
 /// Takes one chunk of a stream.
@@ -56,7 +57,7 @@ async fn store(
     caller: Caller,
     chunk: Result<v1::UploadRequest, Status>,
 ) -> Result<v1::UploadResponse, Status> {
-    let committed = host.upload(caller, checked(chunk?).map_err(bad)?).await?;
+    let committed = host.upload(caller, checked(chunk?).map_err(bad)?).await.map_err(status)?;
     Ok(v1::UploadResponse { committed })
 }
 
@@ -68,7 +69,7 @@ impl ArtifactService for ArtifactApi {
     ) -> Result<Response<v1::BeginUploadResponse>, Status> {
         let caller = Caller::of(&request);
         let beginning = request.into_inner().try_into().map_err(bad)?;
-        Ok(Response::new(self.0.begin(caller, beginning).await?))
+        Ok(Response::new(self.0.begin(caller, beginning).await.map_err(status)?))
     }
 
     type UploadStream = BoxStream<'static, Result<v1::UploadResponse, Status>>;
@@ -91,7 +92,7 @@ impl ArtifactService for ArtifactApi {
     async fn finalize(&self, request: Request<v1::FinalizeUploadRequest>) -> Result<Response<v1::Artifact>, Status> {
         let caller = Caller::of(&request);
         let end = checked(request.into_inner()).map_err(bad)?;
-        Ok(Response::new(self.0.finalize(caller, end).await?))
+        Ok(Response::new(self.0.finalize(caller, end).await.map_err(status)?))
     }
 
     type DownloadStream = BoxStream<'static, Result<v1::DownloadResponse, Status>>;
@@ -99,7 +100,7 @@ impl ArtifactService for ArtifactApi {
     async fn download(&self, request: Request<v1::DownloadRequest>) -> Result<Response<Self::DownloadStream>, Status> {
         let caller = Caller::of(&request);
         let download = request.into_inner().try_into().map_err(bad)?;
-        let chunks = self.0.download(caller, download).await?;
-        Ok(Response::new(chunks.map(|chunk| chunk.map_err(Status::from)).boxed()))
+        let chunks = self.0.download(caller, download).await.map_err(status)?;
+        Ok(Response::new(chunks.map(|chunk| chunk.map_err(status)).boxed()))
     }
 }

@@ -5,8 +5,9 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Status};
 
 use super::super::bound::{Check, WireError, checked};
-use super::super::problem::{Code, Problem};
-use super::{DEADLINE, Refusal, refusal};
+use super::super::problem::of_status;
+use super::DEADLINE;
+use orlop_core::error::{Code, Problem};
 
 /// Header of the session that speaks for an agent without a certificate.
 pub(super) const SESSION: &str = "orlop-session";
@@ -19,10 +20,10 @@ pub(super) struct Bearer {
 }
 
 impl Bearer {
-    pub(super) fn new(token: Option<&str>) -> Result<Self, Refusal> {
+    pub(super) fn new(token: Option<&str>) -> Result<Self, Problem> {
         let header = token.map(|token| format!("Bearer {token}").parse::<AsciiMetadataValue>()).transpose();
-        let mut header =
-            header.map_err(|_| refusal(Code::Unauthenticated, "the token holds characters no header can carry"))?;
+        let mut header = header
+            .map_err(|_| Problem::coded(Code::Unauthenticated, "the token holds characters no header can carry"))?;
         header.iter_mut().for_each(|header| header.set_sensitive(true));
         Ok(Self { token: header, session: None })
     }
@@ -54,19 +55,19 @@ impl Bearer {
 }
 
 /// What a server says; what a connection says that broke is that nobody answers.
-pub(super) fn plain(status: Status) -> Refusal {
+pub(super) fn plain(status: Status) -> Problem {
     let broken = matches!(status.code(), tonic::Code::Unknown | tonic::Code::Internal | tonic::Code::Cancelled);
     if broken && status.details().is_empty() {
-        return refusal(Code::StoreUnavailable, status.message());
+        return Problem::coded(Code::StoreUnavailable, status.message());
     }
-    Box::new(status.into())
+    of_status(&status)
 }
 
-pub(super) fn read<A, B: TryFrom<A, Error = WireError>>(message: A) -> Result<B, Refusal> {
-    B::try_from(message).map_err(|error| Box::new(Problem::from(error)))
+pub(super) fn read<A, B: TryFrom<A, Error = WireError>>(message: A) -> Result<B, Problem> {
+    B::try_from(message).map_err(Problem::from)
 }
 
 /// An answer that is used as it is.
-pub(super) fn verified<M: Check>(message: M) -> Result<M, Refusal> {
-    checked(message).map_err(|error| Box::new(Problem::from(error)))
+pub(super) fn verified<M: Check>(message: M) -> Result<M, Problem> {
+    checked(message).map_err(Problem::from)
 }

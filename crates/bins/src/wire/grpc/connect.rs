@@ -15,9 +15,9 @@ use tonic::transport::Channel;
 use tonic::transport::Uri;
 
 use super::super::identity::{JoinToken, Trust, client_config};
-use super::super::problem::Code;
-use super::{PING, PING_TIMEOUT, Refusal, refusal};
+use super::{PING, PING_TIMEOUT};
 use crate::api::is_loopback;
+use orlop_core::error::{Code, Problem};
 
 /// The port where none is named.
 const PORT: u16 = 7071;
@@ -40,7 +40,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// The same, at an address of this machine over plain text.
-    pub(crate) fn at(&self, address: std::net::SocketAddr) -> Result<Self, Refusal> {
+    pub(crate) fn at(&self, address: std::net::SocketAddr) -> Result<Self, Problem> {
         format!("http://{address}").parse()
     }
 
@@ -61,10 +61,10 @@ impl Endpoint {
 }
 
 impl FromStr for Endpoint {
-    type Err = Refusal;
+    type Err = Problem;
 
-    fn from_str(text: &str) -> Result<Self, Refusal> {
-        let wrong = |why: &str| refusal(Code::InvalidSpec, format!("`{text}` is no address of a server: {why}"));
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let wrong = |why: &str| Problem::coded(Code::InvalidSpec, format!("`{text}` is no address of a server: {why}"));
         let uri: Uri = text.parse().map_err(|_| wrong("use https://host:port, or http://127.0.0.1:port"))?;
         let tls = match uri.scheme_str() {
             Some("https") => true,
@@ -106,9 +106,12 @@ impl Connector {
     ///
     /// # Errors
     /// The address asks for TLS.
-    pub fn plain(endpoint: Endpoint) -> Result<Self, Refusal> {
+    pub fn plain(endpoint: Endpoint) -> Result<Self, Problem> {
         if endpoint.tls {
-            return Err(refusal(Code::InvalidSpec, "https:// needs a join token or the certificate of an authority"));
+            return Err(Problem::coded(
+                Code::InvalidSpec,
+                "https:// needs a join token or the certificate of an authority",
+            ));
         }
         Ok(Self { endpoint, tls: None, check: None })
     }
@@ -117,7 +120,7 @@ impl Connector {
     ///
     /// # Errors
     /// The address is not `https://`.
-    pub fn joining(endpoint: Endpoint, token: &JoinToken) -> Result<Self, Refusal> {
+    pub fn joining(endpoint: Endpoint, token: &JoinToken) -> Result<Self, Problem> {
         Self::over_tls(endpoint, &Trust::Fingerprint(token.authority()), None)
     }
 
@@ -125,7 +128,7 @@ impl Connector {
     ///
     /// # Errors
     /// The address is not `https://`, or a certificate or key cannot be read.
-    pub fn fleet(endpoint: Endpoint, authority: &[u8], own: Option<(&[u8], &str)>) -> Result<Self, Refusal> {
+    pub fn fleet(endpoint: Endpoint, authority: &[u8], own: Option<(&[u8], &str)>) -> Result<Self, Problem> {
         Self::over_tls(endpoint, &Trust::Fleet(authority.to_vec()), own)
     }
 
@@ -134,15 +137,15 @@ impl Connector {
     ///
     /// # Errors
     /// The address is not `https://`, or a certificate or key cannot be read.
-    pub fn outside(endpoint: Endpoint, authority: &[u8], own: Option<(&[u8], &str)>) -> Result<Self, Refusal> {
+    pub fn outside(endpoint: Endpoint, authority: &[u8], own: Option<(&[u8], &str)>) -> Result<Self, Problem> {
         Self::over_tls(endpoint, &Trust::Outside(authority.to_vec()), own)
     }
 
-    fn over_tls(endpoint: Endpoint, trust: &Trust, own: Option<(&[u8], &str)>) -> Result<Self, Refusal> {
+    fn over_tls(endpoint: Endpoint, trust: &Trust, own: Option<(&[u8], &str)>) -> Result<Self, Problem> {
         if !endpoint.tls {
-            return Err(refusal(Code::InvalidSpec, "a certificate is checked over https:// only"));
+            return Err(Problem::coded(Code::InvalidSpec, "a certificate is checked over https:// only"));
         }
-        let wrong = |error: &dyn std::fmt::Display| refusal(Code::InvalidSpec, error.to_string());
+        let wrong = |error: &dyn std::fmt::Display| Problem::coded(Code::InvalidSpec, error.to_string());
         let (config, name) = client_config(trust, own).map_err(|error| wrong(&error))?;
         let name = match name {
             Some(name) => name,
@@ -161,7 +164,7 @@ impl Connector {
     ///
     /// # Errors
     /// The server cannot be reached, or is not the one that is trusted.
-    pub async fn connect(&self) -> Result<Channel, Refusal> {
+    pub async fn connect(&self) -> Result<Channel, Problem> {
         let endpoint = tonic::transport::Endpoint::from(self.endpoint.uri.clone())
             .connect_timeout(CONNECT)
             .http2_keep_alive_interval(PING)
@@ -193,7 +196,7 @@ impl Connector {
                 detail.push_str(&format!(": {error}"));
                 cause = error.source();
             }
-            refusal(Code::StoreUnavailable, detail)
+            Problem::coded(Code::StoreUnavailable, detail)
         };
         endpoint.connect_with_connector(connect).await.map_err(wrong)
     }

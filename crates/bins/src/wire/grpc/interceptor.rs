@@ -1,5 +1,7 @@
 //! The layer that every call passes before its message is read: who calls is found out, and anyone who may not is refused.
 
+use super::super::problem::status;
+use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +15,8 @@ use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 
+use super::Caller;
 use super::accept::Peer;
-use super::{Caller, Refusal};
 use crate::api::auth::Caller as Admitted;
 use crate::listen::Connection;
 
@@ -26,7 +28,7 @@ pub trait CallInterceptor: Send + Sync + 'static {
     ///
     /// # Errors
     /// The caller may not call it; so for methods that are not known.
-    async fn admit(&self, method: &str, caller: &mut Caller) -> Result<(), Refusal>;
+    async fn admit(&self, method: &str, caller: &mut Caller) -> Result<(), Problem>;
 
     /// Whether anybody may call it and be answered well.
     fn is_open(&self, method: &str) -> bool;
@@ -110,7 +112,7 @@ async fn admitted(
     if connection.is_some_and(|connection| !connection.is_known() && connection.requests() > CALLS) {
         return Err(Status::resource_exhausted("too many calls at once of somebody who is not known yet"));
     }
-    interceptor.admit(method, caller).await?;
+    interceptor.admit(method, caller).await.map_err(status)?;
     if interceptor.is_small(method) { small(body).await } else { Ok(body) }
 }
 

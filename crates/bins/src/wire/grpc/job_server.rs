@@ -11,18 +11,19 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::super::bound::{WireError, at_most, checked};
 use super::super::job::{KEY_MAX, Submission};
-use super::super::problem::Problem;
+use super::super::problem::{message, status};
 use super::super::proto::v1;
 use super::super::proto::v1::job_service_server::JobService;
 use super::super::query::{Cancellation, WAIT_MAX};
-use super::{CallInterceptor, Caller, Refusal};
+use super::{CallInterceptor, Caller};
 use crate::api::auth::Concern;
+use orlop_core::error::Problem;
 
 /// Batches of one stream of submits that are under way at once.
 const BATCHES: usize = 8;
 
 /// Answers that come one after the other. An error is the last item.
-pub type Answers<T> = BoxStream<'static, Result<T, Refusal>>;
+pub type Answers<T> = BoxStream<'static, Result<T, Problem>>;
 
 /// What a server does for clients. The caller is not authorised yet: that is the first thing each of these does.
 #[async_trait]
@@ -31,49 +32,49 @@ pub trait JobHost: Send + Sync + 'static {
     ///
     /// # Errors
     /// None was taken.
-    async fn submit(&self, caller: Caller, submission: Submission) -> Result<v1::SubmitResponse, Refusal>;
+    async fn submit(&self, caller: Caller, submission: Submission) -> Result<v1::SubmitResponse, Problem>;
 
     /// A job or an element; with `wait` answers when it has ended, or after so long.
     ///
     /// # Errors
     /// There is none that the caller may see.
-    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<v1::Job, Refusal>;
+    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<v1::Job, Problem>;
 
     /// A page of jobs.
     ///
     /// # Errors
     /// The cursor is none of this server.
-    async fn jobs(&self, caller: Caller, query: v1::ListJobsRequest) -> Result<v1::ListJobsResponse, Refusal>;
+    async fn jobs(&self, caller: Caller, query: v1::ListJobsRequest) -> Result<v1::ListJobsResponse, Problem>;
 
     /// Cancels jobs.
     ///
     /// # Errors
     /// One of them is none that the caller may cancel.
-    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<v1::CancelJobsResponse, Refusal>;
+    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<v1::CancelJobsResponse, Problem>;
 
     /// Submits a job again that has ended.
     ///
     /// # Errors
     /// It has not ended, or nothing of it was unsuccessful.
-    async fn retry(&self, caller: Caller, job: JobId, key: Option<String>) -> Result<JobId, Refusal>;
+    async fn retry(&self, caller: Caller, job: JobId, key: Option<String>) -> Result<JobId, Problem>;
 
     /// Why a job is where it is.
     ///
     /// # Errors
     /// There is none that the caller may see.
-    async fn explain(&self, caller: Caller, job: JobId, index: Option<u32>) -> Result<v1::ExplainJobResponse, Refusal>;
+    async fn explain(&self, caller: Caller, job: JobId, index: Option<u32>) -> Result<v1::ExplainJobResponse, Problem>;
 
     /// Events of jobs as they happen.
     ///
     /// # Errors
     /// One of them is none that the caller may see.
-    async fn watch(&self, caller: Caller, watching: v1::WatchJobsRequest) -> Result<Answers<v1::JobEvent>, Refusal>;
+    async fn watch(&self, caller: Caller, watching: v1::WatchJobsRequest) -> Result<Answers<v1::JobEvent>, Problem>;
 
     /// A log, and what comes later if that is asked for.
     ///
     /// # Errors
     /// There is none that the caller may see.
-    async fn logs(&self, caller: Caller, query: v1::LogsRequest) -> Result<Answers<v1::LogsResponse>, Refusal>;
+    async fn logs(&self, caller: Caller, query: v1::LogsRequest) -> Result<Answers<v1::LogsResponse>, Problem>;
 }
 
 /// The path of the method whose messages are reported one by one.
@@ -83,11 +84,11 @@ pub(crate) const SUBMIT_STREAM: &str = "/orlop.v1.JobService/SubmitStream";
 pub(super) struct JobApi(pub(super) Arc<dyn JobHost>, pub(super) Option<Arc<dyn CallInterceptor>>);
 
 fn bad(error: WireError) -> Status {
-    Problem::from(error).into()
+    status(error.into())
 }
 
 fn answers<A: 'static>(answers: Answers<A>) -> BoxStream<'static, Result<A, Status>> {
-    answers.map(|answer| answer.map_err(Status::from)).boxed()
+    answers.map(|answer| answer.map_err(status)).boxed()
 }
 
 /// Takes one batch of a stream and says what became of it.
@@ -103,13 +104,13 @@ async fn batch(
         Err(refused) => Err(refused),
     };
     if let Some(interceptor) = interceptor {
-        let code = answer.as_ref().map_or_else(|problem| Status::from(problem.clone()).code(), |_| Code::Ok);
+        let code = answer.as_ref().map_or_else(|problem| Code::from_i32(problem.code.grpc()), |_| Code::Ok);
         interceptor.taken(SUBMIT_STREAM, &caller, code).await;
     }
     let ack = v1::SubmitAck { batch: number, ..v1::SubmitAck::default() };
     Ok(match answer {
         Ok(answer) => v1::SubmitAck { accepted: Some(answer), ..ack },
-        Err(problem) => v1::SubmitAck { refused: Some((*problem).into()), ..ack },
+        Err(problem) => v1::SubmitAck { refused: Some(message(&problem)), ..ack },
     })
 }
 
@@ -117,8 +118,8 @@ async fn batch(
 impl JobService for JobApi {
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
         let caller = Caller::of(&request);
-        let submission = Submission::try_from(request.into_inner())?;
-        Ok(Response::new(self.0.submit(caller, submission).await?))
+        let submission = Submission::try_from(request.into_inner()).map_err(status)?;
+        Ok(Response::new(self.0.submit(caller, submission).await.map_err(status)?))
     }
 
     type SubmitStreamStream = BoxStream<'static, Result<v1::SubmitAck, Status>>;
@@ -141,13 +142,13 @@ impl JobService for JobApi {
         let caller = Caller::of(&request);
         let v1::GetJobRequest { job_id, index, wait_ms } = request.into_inner();
         let wait = Duration::from_millis(wait_ms).min(WAIT_MAX);
-        Ok(Response::new(self.0.job(caller, JobId::from_u64(job_id), index, wait).await?))
+        Ok(Response::new(self.0.job(caller, JobId::from_u64(job_id), index, wait).await.map_err(status)?))
     }
 
     async fn list(&self, request: Request<v1::ListJobsRequest>) -> Result<Response<v1::ListJobsResponse>, Status> {
         let caller = Caller::of(&request);
         let query = checked(request.into_inner()).map_err(bad)?;
-        Ok(Response::new(self.0.jobs(caller, query).await?))
+        Ok(Response::new(self.0.jobs(caller, query).await.map_err(status)?))
     }
 
     async fn cancel(
@@ -156,7 +157,7 @@ impl JobService for JobApi {
     ) -> Result<Response<v1::CancelJobsResponse>, Status> {
         let caller = Caller::of(&request);
         let what = request.into_inner().try_into().map_err(bad)?;
-        Ok(Response::new(self.0.cancel(caller, what).await?))
+        Ok(Response::new(self.0.cancel(caller, what).await.map_err(status)?))
     }
 
     async fn retry(&self, request: Request<v1::RetryJobRequest>) -> Result<Response<v1::RetryJobResponse>, Status> {
@@ -164,7 +165,7 @@ impl JobService for JobApi {
         let v1::RetryJobRequest { job_id, idempotency_key: key } = request.into_inner();
         at_most("idempotency_key", key.len(), KEY_MAX).map_err(bad)?;
         let key = (!key.is_empty()).then_some(key);
-        let again = self.0.retry(caller, JobId::from_u64(job_id), key).await?;
+        let again = self.0.retry(caller, JobId::from_u64(job_id), key).await.map_err(status)?;
         Ok(Response::new(v1::RetryJobResponse { job_id: again.as_u64() }))
     }
 
@@ -174,7 +175,7 @@ impl JobService for JobApi {
     ) -> Result<Response<v1::ExplainJobResponse>, Status> {
         let caller = Caller::of(&request);
         let v1::ExplainJobRequest { job_id, index } = request.into_inner();
-        Ok(Response::new(self.0.explain(caller, JobId::from_u64(job_id), index).await?))
+        Ok(Response::new(self.0.explain(caller, JobId::from_u64(job_id), index).await.map_err(status)?))
     }
 
     type WatchStream = BoxStream<'static, Result<v1::JobEvent, Status>>;
@@ -182,7 +183,7 @@ impl JobService for JobApi {
     async fn watch(&self, request: Request<v1::WatchJobsRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let caller = Caller::of(&request);
         let watching = checked(request.into_inner()).map_err(bad)?;
-        Ok(Response::new(answers(self.0.watch(caller, watching).await?)))
+        Ok(Response::new(answers(self.0.watch(caller, watching).await.map_err(status)?)))
     }
 
     type LogsStream = BoxStream<'static, Result<v1::LogsResponse, Status>>;
@@ -190,6 +191,6 @@ impl JobService for JobApi {
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
         let caller = Caller::of(&request);
         let query = request.into_inner();
-        Ok(Response::new(answers(self.0.logs(caller, query).await?)))
+        Ok(Response::new(answers(self.0.logs(caller, query).await.map_err(status)?)))
     }
 }

@@ -13,7 +13,6 @@ use tonic::transport::Server;
 
 use super::super::MESSAGE_MAX;
 use super::super::identity::ServerIdentity;
-use super::super::problem::Code;
 use super::super::proto::health::health_server::HealthServer;
 use super::super::proto::v1::artifact_service_server::ArtifactServiceServer;
 use super::super::proto::v1::job_service_server::JobServiceServer;
@@ -25,8 +24,9 @@ use super::health::HealthApi;
 use super::interceptor::{CallInterceptor, guarded};
 use super::job_server::{JobApi, JobHost};
 use super::worker_server::{WorkerApi, WorkerHost};
-use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, Refusal, STREAMS, refusal};
+use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, STREAMS};
 use crate::listen::{Connections, connections, mutual_config};
+use orlop_core::error::{Code, Problem};
 
 /// How long a call may take, whatever its caller says.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -65,13 +65,13 @@ impl fmt::Debug for Services {
 ///
 /// # Errors
 /// The address is not a loopback one and `tls` is absent.
-pub fn check_address(address: SocketAddr, tls: Option<&TlsIdentity>) -> Result<(), Refusal> {
+pub fn check_address(address: SocketAddr, tls: Option<&TlsIdentity>) -> Result<(), Problem> {
     if address.ip().is_loopback() || tls.is_some() {
         return Ok(());
     }
     let detail =
         format!("{address} can be reached from outside; give the server TLS and tokens, or listen on 127.0.0.1");
-    Err(refusal(Code::Precondition, detail))
+    Err(Problem::coded(Code::Precondition, detail))
 }
 
 /// A server's socket.
@@ -89,8 +89,8 @@ impl Listening {
     ///
     /// # Errors
     /// The address is off this machine and there is no TLS, or it cannot be had.
-    pub async fn bind(address: SocketAddr, tls: Option<TlsIdentity>) -> Result<Self, Refusal> {
-        let wrong = |error: io::Error| refusal(Code::Internal, format!("listening on {address}: {error}"));
+    pub async fn bind(address: SocketAddr, tls: Option<TlsIdentity>) -> Result<Self, Problem> {
+        let wrong = |error: io::Error| Problem::coded(Code::Internal, format!("listening on {address}: {error}"));
         check_address(address, tls.as_ref())?;
         Self::on(TcpListener::bind(address).await.map_err(wrong)?, tls)
     }
@@ -99,8 +99,8 @@ impl Listening {
     ///
     /// # Errors
     /// The address is off this machine and there is no TLS, or the socket has none.
-    pub fn on(listener: TcpListener, tls: Option<TlsIdentity>) -> Result<Self, Refusal> {
-        let wrong = |error: io::Error| refusal(Code::Internal, format!("the address of a socket: {error}"));
+    pub fn on(listener: TcpListener, tls: Option<TlsIdentity>) -> Result<Self, Problem> {
+        let wrong = |error: io::Error| Problem::coded(Code::Internal, format!("the address of a socket: {error}"));
         let address = listener.local_addr().map_err(wrong)?;
         check_address(address, tls.as_ref())?;
         Ok(Self { socket: listener, address, tls, connections: connections(), deadline: DEADLINE })
@@ -136,7 +136,7 @@ impl Listening {
     ///
     /// # Errors
     /// The TLS identity cannot be used, or the socket fails.
-    pub async fn serve(self, services: Services, shutdown: impl Future<Output = ()>) -> Result<(), Refusal> {
+    pub async fn serve(self, services: Services, shutdown: impl Future<Output = ()>) -> Result<(), Problem> {
         let workers = WorkerServiceServer::new(WorkerApi(services.workers))
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
@@ -168,14 +168,14 @@ impl Listening {
     ///
     /// # Errors
     /// The TLS identity cannot be used, or the socket fails.
-    pub async fn serve_routes(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Refusal> {
+    pub async fn serve_routes(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Problem> {
         let failed = |error: tonic::transport::Error| {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            refusal(Code::Internal, format!("serving gRPC: {error}{cause}"))
+            Problem::coded(Code::Internal, format!("serving gRPC: {error}{cause}"))
         };
         let tls = self.tls.as_ref().map(|tls| {
             let config = mutual_config(tls.server.chain.as_bytes(), tls.server.key.as_bytes(), tls.workers.as_bytes());
-            config.map(Arc::new).map_err(|error| refusal(Code::Internal, format!("preparing TLS: {error}")))
+            config.map(Arc::new).map_err(|error| Problem::coded(Code::Internal, format!("preparing TLS: {error}")))
         });
         let tls = tls.transpose()?;
         let mut server = Server::builder()

@@ -27,7 +27,6 @@ use tonic::Request;
 
 use self::accept::Peer;
 use super::identity::PeerCertificate;
-use super::problem::{Code, Problem};
 use crate::api::StreamPermit;
 use crate::api::auth::{Caller as Admitted, Concern};
 
@@ -41,9 +40,6 @@ pub use job_server::{Answers, JobHost};
 pub use listen::{Listening, Services, TlsIdentity, check_address};
 pub use worker_client::{FrameSink, WorkerClient};
 pub use worker_server::{FramesIn, FramesOut, WorkerHost};
-
-/// An error of a call. Boxed, since it is rare and large.
-pub type Refusal = Box<Problem>;
 
 /// Between two pings of a connection.
 const PING: Duration = Duration::from_secs(10);
@@ -135,8 +131,4 @@ impl Caller {
     pub fn is_local(&self) -> bool {
         self.address.is_some_and(|address| address.ip().is_loopback())
     }
-}
-
-fn refusal(code: Code, detail: impl Into<String>) -> Refusal {
-    Box::new(Problem::new(code, detail))
 }

@@ -10,13 +10,13 @@ use tonic::transport::Channel;
 
 use super::super::MESSAGE_MAX;
 use super::super::frame::{ServerFrame, WorkerFrame};
-use super::super::problem::{Code, Problem};
 use super::super::proto::v1;
 use super::super::proto::v1::worker_service_client::WorkerServiceClient;
 use super::super::status::{Heartbeat, WorkerStatus};
 use super::super::worker::{Registered, Registration};
+use super::OPENING;
 use super::call::{Bearer, plain, read, verified};
-use super::{OPENING, Refusal, refusal};
+use orlop_core::error::{Code, Problem};
 
 /// Frames that may wait for the connection.
 const WAITING: usize = 16;
@@ -37,8 +37,8 @@ impl FrameSink {
     ///
     /// # Errors
     /// The stream is over.
-    pub async fn send(&self, frame: WorkerFrame) -> Result<(), Refusal> {
-        let over = |_| refusal(Code::StoreUnavailable, "the stream to the server is over");
+    pub async fn send(&self, frame: WorkerFrame) -> Result<(), Problem> {
+        let over = |_| Problem::coded(Code::StoreUnavailable, "the stream to the server is over");
         self.0.send(frame.into()).await.map_err(over)
     }
 }
@@ -48,7 +48,7 @@ impl WorkerClient {
     ///
     /// # Errors
     /// The token cannot stand in a header.
-    pub fn new(channel: Channel, token: Option<&str>) -> Result<Self, Refusal> {
+    pub fn new(channel: Channel, token: Option<&str>) -> Result<Self, Problem> {
         let inner = WorkerServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
@@ -63,7 +63,7 @@ impl WorkerClient {
     ///
     /// # Errors
     /// The server refuses it, cannot be reached, or answers nonsense.
-    pub async fn register(&self, registration: Registration) -> Result<Registered, Refusal> {
+    pub async fn register(&self, registration: Registration) -> Result<Registered, Problem> {
         let request = self.request(registration.into());
         read(self.inner.clone().register_worker(request).await.map_err(plain)?.into_inner())
     }
@@ -76,7 +76,7 @@ impl WorkerClient {
     pub async fn stream(
         &self,
         hello: WorkerFrame,
-    ) -> Result<(FrameSink, BoxStream<'static, Result<ServerFrame, Refusal>>), Refusal> {
+    ) -> Result<(FrameSink, BoxStream<'static, Result<ServerFrame, Problem>>), Problem> {
         let (sender, receiver) = mpsc::channel(WAITING);
         let sink = FrameSink(sender);
         sink.send(hello).await?;
@@ -86,7 +86,7 @@ impl WorkerClient {
         });
         let mut client = self.inner.clone();
         let call = client.job_stream(self.bearer.stream(frames));
-        let late = |_| refusal(Code::Deadline, "the server did not answer the hello in 10 s");
+        let late = |_| Problem::coded(Code::Deadline, "the server did not answer the hello in 10 s");
         let answer = tokio::time::timeout(OPENING, call).await.map_err(late)?.map_err(plain)?.into_inner();
         let frames = answer.map(|frame| read(frame.map_err(plain)?));
         Ok((sink, frames.boxed()))
@@ -96,7 +96,7 @@ impl WorkerClient {
     ///
     /// # Errors
     /// The session is gone, or the server cannot be reached.
-    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<v1::HeartbeatResponse, Refusal> {
+    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<v1::HeartbeatResponse, Problem> {
         let request = self.request(heartbeat.into());
         verified(self.inner.clone().heartbeat(request).await.map_err(plain)?.into_inner())
     }
@@ -105,7 +105,7 @@ impl WorkerClient {
     ///
     /// # Errors
     /// There is no such worker, or the caller may not see it.
-    pub async fn worker_status(&self, worker: &WorkerId) -> Result<WorkerStatus, Refusal> {
+    pub async fn worker_status(&self, worker: &WorkerId) -> Result<WorkerStatus, Problem> {
         let request = self.request(v1::GetWorkerStatusRequest { worker_id: worker.to_string() });
         read(self.inner.clone().get_worker_status(request).await.map_err(plain)?.into_inner())
     }
@@ -114,9 +114,9 @@ impl WorkerClient {
     ///
     /// # Errors
     /// It does not fit there; the error explains why.
-    pub async fn place(&self, worker: &WorkerId, job: JobId) -> Result<TaskRef, Refusal> {
+    pub async fn place(&self, worker: &WorkerId, job: JobId) -> Result<TaskRef, Problem> {
         let message = v1::AssignJobRequest { worker_id: worker.to_string(), job_id: job.as_u64() };
         let accepted = self.inner.clone().assign_job(self.request(message)).await.map_err(plain)?.into_inner();
-        super::super::attempt::about(accepted.r#ref).map_err(|error| Box::new(Problem::from(error)))
+        super::super::attempt::about(accepted.r#ref).map_err(Problem::from)
     }
 }

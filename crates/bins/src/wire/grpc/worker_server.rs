@@ -11,17 +11,18 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::super::bound::WireError;
 use super::super::frame::{ServerFrame, WorkerFrame};
-use super::super::problem::{Code, Problem};
+use super::super::problem::{of_status, status};
 use super::super::proto::v1;
 use super::super::proto::v1::worker_service_server::WorkerService;
 use super::super::status::{Heartbeat, WorkerStatus};
 use super::super::worker::{Registered, Registration};
-use super::{Caller, OPENING, Refusal, refusal};
+use super::{Caller, OPENING};
+use orlop_core::error::{Code, Problem};
 
 /// Frames of an agent after the first. An error is the last item: the stream broke, or its agent sent nonsense.
-pub type FramesIn = BoxStream<'static, Result<WorkerFrame, Refusal>>;
+pub type FramesIn = BoxStream<'static, Result<WorkerFrame, Problem>>;
 /// Frames for an agent. The stream of the call ends with it.
-pub type FramesOut = BoxStream<'static, Result<ServerFrame, Refusal>>;
+pub type FramesOut = BoxStream<'static, Result<ServerFrame, Problem>>;
 
 /// What a server does for workers and those who look after them. The caller is not authorised yet: that is the first thing
 /// each of these does.
@@ -31,39 +32,39 @@ pub trait WorkerHost: Send + Sync + 'static {
     ///
     /// # Errors
     /// The worker is refused.
-    async fn register(&self, caller: Caller, registration: Registration) -> Result<Registered, Refusal>;
+    async fn register(&self, caller: Caller, registration: Registration) -> Result<Registered, Problem>;
 
     /// Opens a stream. `first` has a hello; the first frame out is to have a welcome, or the directive to register again.
     /// When `frames` ends the stream is closed.
     ///
     /// # Errors
     /// The stream is refused.
-    async fn stream(&self, caller: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Refusal>;
+    async fn stream(&self, caller: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Problem>;
 
     /// Takes a sign of life while no stream is up.
     ///
     /// # Errors
     /// The session is not known.
-    async fn heartbeat(&self, caller: Caller, heartbeat: Heartbeat) -> Result<v1::HeartbeatResponse, Refusal>;
+    async fn heartbeat(&self, caller: Caller, heartbeat: Heartbeat) -> Result<v1::HeartbeatResponse, Problem>;
 
     /// What a worker last said of itself.
     ///
     /// # Errors
     /// There is no such worker.
-    async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal>;
+    async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Problem>;
 
     /// Places a queued job on a worker now, and waits until the worker accepted it.
     ///
     /// # Errors
     /// It does not fit there; the error explains why.
-    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<TaskRef, Refusal>;
+    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<TaskRef, Problem>;
 }
 
 /// The service over a host.
 pub(super) struct WorkerApi(pub(super) Arc<dyn WorkerHost>);
 
 fn bad(error: WireError) -> Status {
-    Problem::from(error).into()
+    status(error.into())
 }
 
 fn worker_id(text: String) -> Result<WorkerId, Status> {
@@ -78,7 +79,7 @@ impl WorkerService for WorkerApi {
     ) -> Result<Response<v1::RegisterWorkerResponse>, Status> {
         let caller = Caller::of(&request);
         let registration = request.into_inner().try_into().map_err(bad)?;
-        let registered = self.0.register(caller, registration).await.map_err(Status::from)?;
+        let registered = self.0.register(caller, registration).await.map_err(status)?;
         Ok(Response::new(registered.into()))
     }
 
@@ -91,16 +92,16 @@ impl WorkerService for WorkerApi {
         let caller = Caller::of(&request);
         let mut frames = read(request.into_inner());
         let first = match tokio::time::timeout(OPENING, frames.next()).await {
-            Err(_) => Err(refusal(Code::Deadline, "no hello came in 10 s")),
-            Ok(None) => Err(refusal(Code::InvalidSpec, "the stream ended before its hello")),
+            Err(_) => Err(Problem::coded(Code::Deadline, "no hello came in 10 s")),
+            Ok(None) => Err(Problem::coded(Code::InvalidSpec, "the stream ended before its hello")),
             Ok(Some(first)) => first,
         };
-        let first = first.map_err(Status::from)?;
+        let first = first.map_err(status)?;
         if first.hello.is_none() {
-            return Err(Status::from(refusal(Code::InvalidSpec, "hello is missing; a stream begins with it")));
+            return Err(status(Problem::coded(Code::InvalidSpec, "hello is missing; a stream begins with it")));
         }
-        let out = self.0.stream(caller, first, frames).await.map_err(Status::from)?;
-        Ok(Response::new(out.map(|frame| frame.map(Into::into).map_err(Status::from)).boxed()))
+        let out = self.0.stream(caller, first, frames).await.map_err(status)?;
+        Ok(Response::new(out.map(|frame| frame.map(Into::into).map_err(status)).boxed()))
     }
 
     async fn heartbeat(
@@ -109,7 +110,7 @@ impl WorkerService for WorkerApi {
     ) -> Result<Response<v1::HeartbeatResponse>, Status> {
         let caller = Caller::of(&request);
         let heartbeat = request.into_inner().try_into().map_err(bad)?;
-        let answer = self.0.heartbeat(caller, heartbeat).await.map_err(Status::from)?;
+        let answer = self.0.heartbeat(caller, heartbeat).await.map_err(status)?;
         Ok(Response::new(answer))
     }
 
@@ -119,14 +120,14 @@ impl WorkerService for WorkerApi {
     ) -> Result<Response<v1::WorkerStatus>, Status> {
         let caller = Caller::of(&request);
         let worker = worker_id(request.into_inner().worker_id)?;
-        let known = self.0.worker_status(caller, worker).await.map_err(Status::from)?;
+        let known = self.0.worker_status(caller, worker).await.map_err(status)?;
         Ok(Response::new(known.into()))
     }
 
     async fn assign_job(&self, request: Request<v1::AssignJobRequest>) -> Result<Response<v1::JobAccepted>, Status> {
         let caller = Caller::of(&request);
         let v1::AssignJobRequest { worker_id: worker, job_id } = request.into_inner();
-        let placed = self.0.place(caller, worker_id(worker)?, JobId::from_u64(job_id)).await.map_err(Status::from)?;
+        let placed = self.0.place(caller, worker_id(worker)?, JobId::from_u64(job_id)).await.map_err(status)?;
         Ok(Response::new(v1::JobAccepted { r#ref: Some(placed.into()) }))
     }
 }
@@ -134,8 +135,8 @@ impl WorkerService for WorkerApi {
 /// Frames in plain types, until the first error.
 fn read(frames: Streaming<v1::WorkerFrame>) -> FramesIn {
     let plain = frames.map(|frame| match frame {
-        Ok(wire) => WorkerFrame::try_from(wire).map_err(|error| Box::new(Problem::from(error))),
-        Err(error) => Err(Box::new(Problem::from(error))),
+        Ok(wire) => WorkerFrame::try_from(wire).map_err(Problem::from),
+        Err(error) => Err(of_status(&error)),
     });
     let ended = plain.scan(false, |failed, frame| {
         let go_on = !*failed;

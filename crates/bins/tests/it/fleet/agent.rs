@@ -12,11 +12,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use orlop::wire::attempt::{AssignJob, Mode};
 use orlop::wire::frame::{Hello, LiveState, ServerFrame, Spec, Welcome, WorkerFrame};
-use orlop::wire::grpc::{Caller, FramesIn, FramesOut, Listening, Refusal, Services, WorkerHost};
-use orlop::wire::problem::{Code, Problem};
+use orlop::wire::grpc::{Caller, FramesIn, FramesOut, Listening, Services, WorkerHost};
 use orlop::wire::result::JobResult;
 use orlop::wire::status::{Heartbeat, HeartbeatResponse, WorkerStatus};
 use orlop::wire::worker::{Limits, Registered, Registration};
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId, WorkerId};
 use orlop_core::spec::job::JobSpec;
 use orlop_core::task::{TaskEnd, TaskRef};
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Served {
     hello: Hello,
     frames: FramesIn,
-    out: mpsc::Sender<Result<ServerFrame, Refusal>>,
+    out: mpsc::Sender<Result<ServerFrame, Problem>>,
 }
 
 /// A server that does what a test says.
@@ -38,13 +38,13 @@ struct Host {
     registrations: Mutex<u8>,
 }
 
-fn unknown() -> Refusal {
-    Box::new(Problem::new(Code::NotFound, "not in this test"))
+fn unknown() -> Problem {
+    Problem::coded(Code::NotFound, "not in this test")
 }
 
 #[async_trait]
 impl WorkerHost for Host {
-    async fn register(&self, _: Caller, registration: Registration) -> Result<Registered, Refusal> {
+    async fn register(&self, _: Caller, registration: Registration) -> Result<Registered, Problem> {
         let mut count = self.registrations.lock().unwrap();
         *count += 1;
         Ok(Registered {
@@ -63,7 +63,7 @@ impl WorkerHost for Host {
         })
     }
 
-    async fn stream(&self, _: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Refusal> {
+    async fn stream(&self, _: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Problem> {
         let (out, outgoing) = mpsc::channel(64);
         let served = Served { hello: first.hello.unwrap(), frames, out };
         self.streams.send(served).await.map_err(|_| unknown())?;
@@ -71,15 +71,15 @@ impl WorkerHost for Host {
         Ok(futures::stream::unfold(outgoing, next).boxed())
     }
 
-    async fn heartbeat(&self, _: Caller, _: Heartbeat) -> Result<HeartbeatResponse, Refusal> {
+    async fn heartbeat(&self, _: Caller, _: Heartbeat) -> Result<HeartbeatResponse, Problem> {
         Err(unknown())
     }
 
-    async fn worker_status(&self, _: Caller, _: WorkerId) -> Result<WorkerStatus, Refusal> {
+    async fn worker_status(&self, _: Caller, _: WorkerId) -> Result<WorkerStatus, Problem> {
         Err(unknown())
     }
 
-    async fn place(&self, _: Caller, _: WorkerId, _: JobId) -> Result<TaskRef, Refusal> {
+    async fn place(&self, _: Caller, _: WorkerId, _: JobId) -> Result<TaskRef, Problem> {
         Err(unknown())
     }
 }

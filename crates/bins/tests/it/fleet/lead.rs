@@ -8,7 +8,7 @@ use orlop::core::spec::job::JobSpec;
 use orlop::core::time::Time;
 use orlop::wire::grpc::{Connector, Endpoint, JobClient};
 use orlop::wire::job::Submission;
-use orlop::wire::problem::Code;
+use orlop_core::error::Code;
 use serde_json::json;
 
 use super::programs::{Programs, Scheduler, until};
@@ -230,5 +230,5 @@ async fn a_standby_reads_and_says_who_leads() {
     let client = JobClient::new(channel, Some(token.trim())).expect("a client");
     let spec = JobSpec::from_json(&json!({ "runtime": "noop" })).expect("a job");
     let problem = client.submit(Submission { jobs: vec![spec], key: None }).await.expect_err("it does not lead");
-    assert_eq!((problem.code, problem.leader.as_deref()), (Code::NotLeader, Some(first.grpc.as_str())));
+    assert_eq!((problem.code, problem.details().leader.as_deref()), (Code::NotLeader, Some(first.grpc.as_str())));
 }

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use orlop::wire::grpc::{ArtifactClient, Connector, Endpoint, WorkerClient};
 use orlop::wire::identity::Authority;
-use orlop::wire::problem::Code;
 use orlop::wire::v1::DownloadRequest;
 use orlop::wire::worker::{ProtocolRange, Registration};
+use orlop_core::error::Code;
 use orlop_core::id::Epoch;
 use orlop_core::task::TaskRef;
 use orlop_scheduler::event::Capabilities;

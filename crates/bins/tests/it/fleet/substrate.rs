@@ -139,7 +139,7 @@ impl Harness for Served {
             first: Vec::new(),
             uid: uuid::Uuid::new_v4().to_string(),
         };
-        let uid = flows.submit(new).await.map_err(|error| error.detail)?.uid;
+        let uid = flows.submit(new).await.map_err(|error| error.message)?.uid;
         for (trigger, control) in &case.controls {
             let mut changes = flows.changes(&uid).ok_or("the flow is not driven")?;
             let holds = |status: &FlowStatus| match trigger {
@@ -150,7 +150,7 @@ impl Harness for Served {
             };
             let waited = changes.wait_for(|view| holds(&view.status) || view.status.phase.is_terminal()).await;
             drop(waited.map_err(|_| format!("the host has gone before {trigger:?}"))?);
-            let flow = flows.find(&uid, None).await.map_err(|error| error.detail)?;
+            let flow = flows.find(&uid, None).await.map_err(|error| error.message)?;
             let by = Decider { name: "suite".to_owned(), verified: true, operator: true };
             let given = match control {
                 Control::Decide(step, decision) => flows.decide(&flow, step, *decision, (by, None)).await,
@@ -159,14 +159,14 @@ impl Harness for Served {
                 Control::Stop => flows.cancel(&flow, true).await.map(drop),
                 Control::Terminate => flows.cancel(&flow, false).await.map(drop),
             };
-            given.map_err(|error| format!("{control:?} was refused: {}", error.detail))?;
+            given.map_err(|error| format!("{control:?} was refused: {}", error.message))?;
         }
         if let Some(mut changes) = flows.changes(&uid) {
             // A host that has gone has ended its flow: the journal tells.
             drop(changes.wait_for(|view| view.status.phase.is_terminal()).await);
         }
-        let flow = flows.find(&uid, None).await.map_err(|error| error.detail)?;
-        flows.read(flow).await.map(|read| read.status()).map_err(|error| error.detail)
+        let flow = flows.find(&uid, None).await.map_err(|error| error.message)?;
+        flows.read(flow).await.map(|read| read.status()).map_err(|error| error.message)
     }
 }
 

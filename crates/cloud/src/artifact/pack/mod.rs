@@ -9,7 +9,7 @@ use std::io::{BufWriter, Read, Seek as _, Write};
 use std::path::Path;
 
 use flate2::{Compression, GzBuilder};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::artifact::Archive;
 use orlop_core::spec::status::ArtifactLocation;
 
@@ -37,7 +37,7 @@ pub(super) enum Content<'a> {
 /// A writer of one archive format.
 trait Packer {
     /// Writes an entry under a name relative to the root; the root itself has none.
-    fn add(&mut self, name: &Path, content: Content<'_>, job: &mut Job<'_>) -> Result<(), PortError>;
+    fn add(&mut self, name: &Path, content: Content<'_>, job: &mut Job<'_>) -> Result<(), Problem>;
 }
 
 /// What a packer needs beside the entry.
@@ -50,12 +50,12 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn wrote<T>(&self, result: std::io::Result<T>) -> Result<T, PortError> {
+    fn wrote<T>(&self, result: std::io::Result<T>) -> Result<T, Problem> {
         result.map_err(|error| writing(self.target, error))
     }
 
     /// Copies exactly the bytes an entry announces.
-    fn copy(&mut self, reader: &mut dyn Read, size: u64, writer: &mut dyn Write) -> Result<(), PortError> {
+    fn copy(&mut self, reader: &mut dyn Read, size: u64, writer: &mut dyn Write) -> Result<(), Problem> {
         self.meter.allows(size)?;
         let (source, target) = (self.source, self.target);
         let copied = self.meter.copy(Stream {
@@ -66,7 +66,7 @@ impl Job<'_> {
         })?;
         if copied != size {
             let message = format!("{} became shorter while it was stored; end what writes it", source.display());
-            return Err(PortError::new(Class::Transient, message));
+            return Err(Problem::new(Class::Transient, message));
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ pub(super) fn put(
     meter: &mut Meter,
     source: &Path,
     archive: Option<Archive>,
-) -> Result<ArtifactLocation, PortError> {
+) -> Result<ArtifactLocation, Problem> {
     meter.entry()?;
     let name = source.file_name().map_or(source, Path::new);
     let kind = look(source, name)?;
@@ -86,7 +86,7 @@ pub(super) fn put(
         (Kind::Link(_), _) => {
             let message =
                 format!("{} is a symbolic link, which may lead anywhere; give what it points to", name.display());
-            return Err(PortError::new(Class::Invalid, message).with_reason(UNSTORABLE));
+            return Err(Problem::new(Class::Invalid, message).with_reason(UNSTORABLE));
         }
         (Kind::File { mode, .. }, None) => Packing::Raw { mode: *mode },
         (Kind::Folder(_), archive) => archive.unwrap_or_default().into(),
@@ -109,11 +109,11 @@ pub(super) fn put(
 }
 
 /// Packs a folder, which no link in it may leave, into a file without a name.
-pub(super) fn folder(source: &Path, meter: &mut Meter) -> Result<File, PortError> {
+pub(super) fn folder(source: &Path, meter: &mut Meter) -> Result<File, Problem> {
     meter.entry()?;
     let kind = look(source, source)?;
     if !matches!(kind, Kind::Folder(_)) {
-        return Err(PortError::new(Class::Invalid, format!("{} is no folder", source.display())));
+        return Err(Problem::new(Class::Invalid, format!("{} is no folder", source.display())));
     }
     let target = std::env::temp_dir();
     let mut file = tempfile::tempfile_in(&target).map_err(|error| writing(&target, error))?;
@@ -127,24 +127,24 @@ pub(super) fn folder(source: &Path, meter: &mut Meter) -> Result<File, PortError
 }
 
 /// Holds when no link of a tree leads out of it; `root` is the tree as it is shown, `way` what else can be done.
-fn stay(links: &Links, root: &Path, way: &str) -> Result<(), PortError> {
+fn stay(links: &Links, root: &Path, way: &str) -> Result<(), Problem> {
     let Some((link, target)) = links.iter().find(|(link, _)| links::leaves(link, links)) else { return Ok(()) };
     let message = format!(
         "link {} leads out of the folder, to {}; put a copy in its place{way}",
         root.join(link).display(),
         target.display()
     );
-    Err(PortError::new(Class::Invalid, message).with_reason(UNSTORABLE))
+    Err(Problem::new(Class::Invalid, message).with_reason(UNSTORABLE))
 }
 
 type Out<'a> = Hashing<BufWriter<&'a File>>;
 
 /// Writes what is stored. Gives the links of a tree.
-fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> Result<Links, PortError> {
+fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> Result<Links, Problem> {
     match packing {
         Packing::Raw { .. } => match kind {
             Kind::File { mut file, size, .. } => job.copy(&mut file, size, out).map(|()| Links::new()),
-            Kind::Folder(_) | Kind::Link(_) => Err(PortError::new(Class::Fatal, "only a file can be stored raw")),
+            Kind::Folder(_) | Kind::Link(_) => Err(Problem::new(Class::Fatal, "only a file can be stored raw")),
         },
         Packing::Tar => {
             let mut tar = tar::Writer::new(out);
@@ -168,7 +168,7 @@ fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> 
 }
 
 /// Writes a file under its name, or a tree with its root first. Gives the links of the tree.
-fn pack(packer: &mut dyn Packer, kind: Kind, job: &mut Job<'_>) -> Result<Links, PortError> {
+fn pack(packer: &mut dyn Packer, kind: Kind, job: &mut Job<'_>) -> Result<Links, Problem> {
     let mut links = Links::new();
     let folder = match kind {
         Kind::File { mut file, size, mode } => {
@@ -177,7 +177,7 @@ fn pack(packer: &mut dyn Packer, kind: Kind, job: &mut Job<'_>) -> Result<Links,
             return Ok(links);
         }
         Kind::Folder(mode) => mode,
-        Kind::Link(_) => return Err(PortError::new(Class::Fatal, "a link is never the root of an archive")),
+        Kind::Link(_) => return Err(Problem::new(Class::Fatal, "a link is never the root of an archive")),
     };
     packer.add(Path::new(""), Content::Folder(folder), job)?;
     let mut walk = Walk::new(job.source, job.meter)?;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use tar::{EntryType, Header};
 
 use super::{Content, Job, Packer};
@@ -22,20 +22,20 @@ impl<W: Write> Writer<W> {
     }
 
     /// Ends the archive: two empty blocks.
-    pub(super) fn finish(mut self, job: &Job<'_>) -> Result<(), PortError> {
+    pub(super) fn finish(mut self, job: &Job<'_>) -> Result<(), Problem> {
         job.wrote(self.out.write_all(&[0; 2 * BLOCK]))?;
         job.wrote(self.out.flush())
     }
 
     /// Fills the last block of an entry.
-    fn pad(&mut self, size: u64, job: &Job<'_>) -> Result<(), PortError> {
+    fn pad(&mut self, size: u64, job: &Job<'_>) -> Result<(), Problem> {
         let rest = usize::try_from(size % BLOCK as u64).unwrap_or(0);
         let padding = (BLOCK - rest) % BLOCK;
         job.wrote(self.out.write_all([0; BLOCK].get(..padding).unwrap_or_default()))
     }
 
     /// Writes a name that is too long for a header ahead of it.
-    fn write_long(&mut self, kind: EntryType, name: &[u8], job: &Job<'_>) -> Result<(), PortError> {
+    fn write_long(&mut self, kind: EntryType, name: &[u8], job: &Job<'_>) -> Result<(), Problem> {
         let size = name.len() as u64 + 1;
         let mut long = header(kind, size, 0o644);
         set(&mut long.as_old_mut().name, b"././@LongLink");
@@ -67,7 +67,7 @@ fn set(field: &mut [u8; 100], text: &[u8]) -> bool {
 }
 
 impl<W: Write> Packer for Writer<W> {
-    fn add(&mut self, name: &Path, content: Content<'_>, job: &mut Job<'_>) -> Result<(), PortError> {
+    fn add(&mut self, name: &Path, content: Content<'_>, job: &mut Job<'_>) -> Result<(), Problem> {
         let mut name = name.as_os_str().as_bytes().to_vec();
         let mut header = match &content {
             Content::File { size, mode, .. } => header(EntryType::Regular, *size, mode.of_file()),

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use zip::result::ZipError;
 use zip::write::{SimpleFileOptions, StreamWriter};
 use zip::{CompressionMethod, DateTime, ZipWriter};
@@ -25,33 +25,33 @@ impl<W: Write> Writer<W> {
     }
 
     /// Ends the archive, unless packing failed.
-    pub(super) fn finish<T>(self, packed: Result<T, PortError>, job: &Job<'_>) -> Result<T, PortError> {
+    pub(super) fn finish<T>(self, packed: Result<T, Problem>, job: &Job<'_>) -> Result<T, Problem> {
         let ended = self.out.finish();
         let packed = packed?;
         ended.map(|_| packed).map_err(|error| failed(job, error))
     }
 }
 
-fn failed(job: &Job<'_>, error: ZipError) -> PortError {
+fn failed(job: &Job<'_>, error: ZipError) -> Problem {
     match error {
         ZipError::Io(error) => writing(job.target, error),
         error => {
             let message = format!("{} cannot be stored in a zip archive; use tar", job.source.display());
-            PortError::new(Class::Invalid, message).because(error)
+            Problem::new(Class::Invalid, message).because(error)
         }
     }
 }
 
 /// A path as text.
-fn text<'a>(path: &'a Path, job: &Job<'_>) -> Result<&'a str, PortError> {
+fn text<'a>(path: &'a Path, job: &Job<'_>) -> Result<&'a str, Problem> {
     path.to_str().ok_or_else(|| {
         let message = format!("{} cannot be stored in a zip archive: it is not UTF-8; use tar", job.source.display());
-        PortError::new(Class::Invalid, message)
+        Problem::new(Class::Invalid, message)
     })
 }
 
 impl<W: Write> Packer for Writer<W> {
-    fn add(&mut self, name: &Path, content: Content<'_>, job: &mut Job<'_>) -> Result<(), PortError> {
+    fn add(&mut self, name: &Path, content: Content<'_>, job: &mut Job<'_>) -> Result<(), Problem> {
         let name = text(name, job)?;
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)

@@ -36,7 +36,7 @@ impl Trap {
         ArtifactLocation { kind: "cas".to_owned(), reference, size_bytes: bytes.len() as u64, sha256 }
     }
 
-    async fn unpack(&self, bytes: &[u8], packing: Packing) -> Result<Node, PortError> {
+    async fn unpack(&self, bytes: &[u8], packing: Packing) -> Result<Node, Problem> {
         let location = self.smuggle(bytes, packing);
         let target = self.folder.path().join("inside/target");
         self.store.get(&location, None, true, &target).await?;

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::artifact::Archive;
 use orlop_core::spec::status::ArtifactLocation;
 use tempfile::{TempDir, TempPath};
@@ -38,14 +38,14 @@ pub(super) struct DeliveryOrder {
 
 impl DeliveryOrder {
     /// The original file or tree of a location, where nothing is.
-    pub(super) fn of(location: &ArtifactLocation, archive: Option<Archive>, target: &Path) -> Result<Self, PortError> {
+    pub(super) fn of(location: &ArtifactLocation, archive: Option<Archive>, target: &Path) -> Result<Self, Problem> {
         let reference = Reference::of(location, archive)?;
         Ok(Self { reference, unpack: true, target: target.components().collect(), replace: false })
     }
 }
 
 /// Delivers an artifact.
-pub(super) fn get(files: &Files, meter: &mut Meter, order: &DeliveryOrder) -> Result<(), PortError> {
+pub(super) fn get(files: &Files, meter: &mut Meter, order: &DeliveryOrder) -> Result<(), Problem> {
     let target = &order.target;
     match fs::symlink_metadata(target) {
         Ok(_) if !order.replace => return Err(occupied(target)),
@@ -66,7 +66,7 @@ pub(super) fn get(files: &Files, meter: &mut Meter, order: &DeliveryOrder) -> Re
 }
 
 /// Delivers a copy of the stored file. Where the file system can, it shares the file's blocks until one is written.
-fn copy(stored: &Path, mode: Mode, folder: &Path, order: &DeliveryOrder, meter: &Meter) -> Result<(), PortError> {
+fn copy(stored: &Path, mode: Mode, folder: &Path, order: &DeliveryOrder, meter: &Meter) -> Result<(), Problem> {
     let failed = |error| writing(&order.target, error);
     let copy = tempfile::Builder::new().prefix(".orlop-").tempfile_in(folder).map_err(failed)?;
     fs::copy(stored, copy.path()).map_err(failed)?;
@@ -77,11 +77,7 @@ fn copy(stored: &Path, mode: Mode, folder: &Path, order: &DeliveryOrder, meter: 
 }
 
 /// Lets something arrive at the target. What it replaces is moved aside before, and comes back should that fail.
-fn in_place(
-    order: &DeliveryOrder,
-    folder: &Path,
-    arrive: impl FnOnce() -> Result<(), PortError>,
-) -> Result<(), PortError> {
+fn in_place(order: &DeliveryOrder, folder: &Path, arrive: impl FnOnce() -> Result<(), Problem>) -> Result<(), Problem> {
     if !order.replace {
         return arrive();
     }
@@ -109,7 +105,7 @@ fn unpack(
     folder: &Path,
     order: &DeliveryOrder,
     meter: &mut Meter,
-) -> Result<(), PortError> {
+) -> Result<(), Problem> {
     verify(&mut file, order, meter)?;
     file.rewind().map_err(super::error::broken)?;
     let failed = |error| writing(&order.target, error);
@@ -134,12 +130,7 @@ fn unpack(
 const STAGED: &str = "artifact";
 
 /// Unpacks an archive into a new folder in `folder`, which is removed when it is dropped.
-fn staged(
-    file: File,
-    packing: Packing,
-    folder: &Path,
-    meter: &mut Meter,
-) -> Result<(TempDir, target::Shape), PortError> {
+fn staged(file: File, packing: Packing, folder: &Path, meter: &mut Meter) -> Result<(TempDir, target::Shape), Problem> {
     let failed = |error| writing(folder, error);
     let staging = tempfile::Builder::new().prefix(".orlop-").tempdir_in(folder).map_err(failed)?;
     let mut place = UnpackTarget::new(staging.path().join(STAGED), meter);
@@ -147,13 +138,13 @@ fn staged(
         Packing::Tar => tar::read(BufReader::new(file), &mut place)?,
         Packing::TarGz => tar::read(GzDecoder::new(BufReader::new(file)), &mut place)?,
         Packing::Zip => zip::read(file, &mut place)?,
-        Packing::Raw { .. } => return Err(PortError::new(Class::Fatal, "a raw file has nothing to unpack")),
+        Packing::Raw { .. } => return Err(Problem::new(Class::Fatal, "a raw file has nothing to unpack")),
     }
     Ok((staging, place.finish()?))
 }
 
 /// Puts the content of a folder that was packed as tar into `folder`, beside what is there.
-pub(super) fn into_folder(mut file: File, folder: &Path, meter: &mut Meter) -> Result<(), PortError> {
+pub(super) fn into_folder(mut file: File, folder: &Path, meter: &mut Meter) -> Result<(), Problem> {
     file.rewind().map_err(super::error::broken)?;
     match staged(file, Packing::Tar, folder, meter)? {
         (staging, target::Shape::Tree) => merge(&staging.path().join(STAGED), folder),
@@ -162,7 +153,7 @@ pub(super) fn into_folder(mut file: File, folder: &Path, meter: &mut Meter) -> R
 }
 
 /// Lets a finished file appear at the target, never in place of another.
-fn arrive(file: TempPath, target: &Path) -> Result<(), PortError> {
+fn arrive(file: TempPath, target: &Path) -> Result<(), Problem> {
     file.persist_noclobber(target).map_err(|error| match error.error.kind() {
         std::io::ErrorKind::AlreadyExists => occupied(target),
         _ => writing(target, error.error),
@@ -170,7 +161,7 @@ fn arrive(file: TempPath, target: &Path) -> Result<(), PortError> {
 }
 
 /// Holds when a file has the digest it should.
-fn verify(file: &mut File, order: &DeliveryOrder, meter: &Meter) -> Result<(), PortError> {
+fn verify(file: &mut File, order: &DeliveryOrder, meter: &Meter) -> Result<(), Problem> {
     let found = digest::of(file, &super::error::broken, meter)?;
     if found == order.reference.sha256 {
         return Ok(());
@@ -179,5 +170,5 @@ fn verify(file: &mut File, order: &DeliveryOrder, meter: &Meter) -> Result<(), P
         "the stored bytes of artifact {} are damaged: their digest is {found}; let its step run again",
         order.reference
     );
-    Err(PortError::new(Class::Invalid, message))
+    Err(Problem::new(Class::Invalid, message))
 }

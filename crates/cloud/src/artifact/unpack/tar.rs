@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use tar::{Archive, EntryType};
 
 use super::super::error::{broken, unfit};
@@ -15,7 +15,7 @@ use super::target::{Entry, UnpackTarget};
 const LONG: u64 = 4096 + 1;
 
 /// Unpacks an archive.
-pub(super) fn read(archive: impl Read, place: &mut UnpackTarget<'_>) -> Result<(), PortError> {
+pub(super) fn read(archive: impl Read, place: &mut UnpackTarget<'_>) -> Result<(), Problem> {
     let mut archive = Archive::new(archive);
     let (mut long_name, mut long_link) = (None, None);
     // Extensions are read here, since a hostile one could be of any size.
@@ -68,7 +68,7 @@ fn said(kind: EntryType) -> &'static str {
 }
 
 /// The name in an entry that holds one for the next.
-fn long(entry: &mut impl Read) -> Result<Vec<u8>, PortError> {
+fn long(entry: &mut impl Read) -> Result<Vec<u8>, Problem> {
     let mut name = Vec::new();
     entry.take(LONG + 1).read_to_end(&mut name).map_err(broken)?;
     if name.len() as u64 > LONG {

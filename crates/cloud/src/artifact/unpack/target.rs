@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::super::error::{broken, unfit, writing};
 use super::super::links::{self, Links};
@@ -53,17 +53,17 @@ impl<'a> UnpackTarget<'a> {
     }
 
     /// The error of an archive with too many entries.
-    pub(super) fn too_many(&self) -> PortError {
+    pub(super) fn too_many(&self) -> Problem {
         self.meter.too_many()
     }
 
     /// Holds while this many bytes are within the limit.
-    pub(super) fn allows(&self, bytes: u64) -> Result<(), PortError> {
+    pub(super) fn allows(&self, bytes: u64) -> Result<(), Problem> {
         self.meter.allows(bytes)
     }
 
     /// Unpacks an entry. The first one is the root of a tree, or the only file.
-    pub(super) fn add(&mut self, name: &[u8], entry: Entry<'_>) -> Result<(), PortError> {
+    pub(super) fn add(&mut self, name: &[u8], entry: Entry<'_>) -> Result<(), Problem> {
         self.meter.entry()?;
         let inside = inside(name)?;
         match (self.shape, entry) {
@@ -84,13 +84,13 @@ impl<'a> UnpackTarget<'a> {
         }
     }
 
-    fn folder(&self, inside: &Path, mode: Mode) -> Result<(), PortError> {
+    fn folder(&self, inside: &Path, mode: Mode) -> Result<(), Problem> {
         let path = self.path(inside);
         DirBuilder::new().mode(0o700).create(&path).map_err(|error| misfit(inside, &path, error))?;
         fs::set_permissions(&path, Permissions::from_mode(mode.of_folder())).map_err(|error| writing(&path, error))
     }
 
-    fn file(&mut self, inside: &Path, reader: &mut dyn Read, mode: Mode) -> Result<(), PortError> {
+    fn file(&mut self, inside: &Path, reader: &mut dyn Read, mode: Mode) -> Result<(), Problem> {
         let path = self.path(inside);
         let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let mut file = opened.map_err(|error| misfit(inside, &path, error))?;
@@ -99,7 +99,7 @@ impl<'a> UnpackTarget<'a> {
         file.set_permissions(Permissions::from_mode(mode.of_file())).map_err(write_failed)
     }
 
-    fn link(&mut self, inside: PathBuf, target: &[u8]) -> Result<(), PortError> {
+    fn link(&mut self, inside: PathBuf, target: &[u8]) -> Result<(), Problem> {
         if target.is_empty() || target.len() >= PATH_MAX || target.contains(&0) {
             return Err(unfit(format_args!("link `{}` points to nothing a system takes", inside.display())));
         }
@@ -111,7 +111,7 @@ impl<'a> UnpackTarget<'a> {
     }
 
     /// Creates the links, once everything else is there, and says what the archive was made of.
-    pub(super) fn finish(self) -> Result<Shape, PortError> {
+    pub(super) fn finish(self) -> Result<Shape, Problem> {
         let shape = self.shape.ok_or_else(|| unfit("it is empty"))?;
         if let Some(path) = self.links.keys().find(|path| links::leaves(path, &self.links)) {
             return Err(unfit(format_args!(
@@ -132,7 +132,7 @@ impl<'a> UnpackTarget<'a> {
 }
 
 /// The name of an entry as a path below the root, empty for the root itself.
-fn inside(name: &[u8]) -> Result<PathBuf, PortError> {
+fn inside(name: &[u8]) -> Result<PathBuf, Problem> {
     let shown = || String::from_utf8_lossy(name).chars().take(200).collect::<String>();
     let refused = |why: &str| Err(unfit(format_args!("entry `{}` {why}", shown().escape_debug())));
     if name.len() >= PATH_MAX {
@@ -158,12 +158,12 @@ fn inside(name: &[u8]) -> Result<PathBuf, PortError> {
     Ok(path)
 }
 
-fn twice(inside: &Path) -> PortError {
+fn twice(inside: &Path) -> Problem {
     unfit(format_args!("entry `{}` is there twice", inside.display()))
 }
 
 /// Why an entry could not be created: it does not fit to the others, or the disk does not take it.
-fn misfit(inside: &Path, path: &Path, error: io::Error) -> PortError {
+fn misfit(inside: &Path, path: &Path, error: io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::AlreadyExists => twice(inside),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !inside.as_os_str().is_empty() => {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use nix::sys::stat::SFlag;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use zip::ZipArchive;
 use zip::result::ZipError;
 
@@ -17,7 +17,7 @@ use super::target::{Entry, UnpackTarget};
 const LINK: u64 = 4096;
 
 /// Unpacks an archive.
-pub(super) fn read(mut file: File, place: &mut UnpackTarget<'_>) -> Result<(), PortError> {
+pub(super) fn read(mut file: File, place: &mut UnpackTarget<'_>) -> Result<(), Problem> {
     // The directory of the archive is read into memory at once: look how long it is before.
     if entries(&mut file)? > place.max_entries() {
         return Err(place.too_many());
@@ -48,7 +48,7 @@ pub(super) fn read(mut file: File, place: &mut UnpackTarget<'_>) -> Result<(), P
     Ok(())
 }
 
-fn failed(error: ZipError) -> PortError {
+fn failed(error: ZipError) -> Problem {
     match error {
         ZipError::Io(error) => broken(error),
         error => unfit("it cannot be decoded").because(error),
@@ -57,7 +57,7 @@ fn failed(error: ZipError) -> PortError {
 
 /// Number of entries by the record at the end of an archive without a comment, as this store writes it (APPNOTE 4.3.14
 /// to 4.3.16).
-fn entries(file: &mut File) -> Result<u64, PortError> {
+fn entries(file: &mut File) -> Result<u64, Problem> {
     let end: [u8; 22] = at(file, SeekFrom::End(-22))?;
     let (b"PK\x05\x06", [0, 0]) = (&part(&end, 0), part(&end, 20)) else {
         return Err(unfit("it is no zip archive without a comment"));
@@ -78,7 +78,7 @@ fn entries(file: &mut File) -> Result<u64, PortError> {
 }
 
 /// Some bytes of a file.
-fn at<const N: usize>(file: &mut File, position: SeekFrom) -> Result<[u8; N], PortError> {
+fn at<const N: usize>(file: &mut File, position: SeekFrom) -> Result<[u8; N], Problem> {
     let mut bytes = [0; N];
     file.seek(position).and_then(|_| file.read_exact(&mut bytes)).map_err(broken)?;
     Ok(bytes)

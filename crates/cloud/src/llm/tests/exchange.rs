@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::advisor::{Advisor, Message, Question, Reply, Speaker};
 use orlop_core::testing::{Deed, advisor_suite};
 use serde_json::json;
@@ -24,7 +24,7 @@ fn question() -> Question {
 /// As long as an endpoint is waited for that says nothing, or not enough.
 const SHORT: Duration = Duration::from_millis(600);
 
-async fn asked(acts: Vec<Act>) -> (Result<Reply, PortError>, Endpoint) {
+async fn asked(acts: Vec<Act>) -> (Result<Reply, Problem>, Endpoint) {
     let is_late = acts.iter().any(|act| matches!(act, Act::Silence | Act::Drips));
     let endpoint = Endpoint::new(acts).await;
     let client = if is_late { client_with(endpoint.port, SHORT) } else { client(endpoint.port) };
@@ -40,7 +40,7 @@ struct Both {
 
 #[async_trait]
 impl Advisor for Both {
-    async fn ask(&self, question: &Question, patience: Duration) -> Result<Reply, PortError> {
+    async fn ask(&self, question: &Question, patience: Duration) -> Result<Reply, Problem> {
         self.client.ask(question, patience).await
     }
 }

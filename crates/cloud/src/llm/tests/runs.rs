@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::ports::advisor::{Advisor, Question, Reply};
 use orlop_core::testing::{Deed, ScriptedAdvisor};
 
@@ -142,7 +142,7 @@ struct Silent;
 
 #[async_trait]
 impl Advisor for Silent {
-    async fn ask(&self, _question: &Question, _patience: Duration) -> Result<Reply, PortError> {
+    async fn ask(&self, _question: &Question, _patience: Duration) -> Result<Reply, Problem> {
         std::future::pending().await
     }
 }

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder};
 use ring::rand::SecureRandom as _;
@@ -25,8 +25,8 @@ impl HttpTransport {
     ///
     /// # Errors
     /// The text holds no certificate, or TLS cannot be set up.
-    pub fn new(authorities: Option<&[u8]>) -> Result<Self, PortError> {
-        let build = |builder: ClientBuilder| -> Result<Client, PortError> {
+    pub fn new(authorities: Option<&[u8]>) -> Result<Self, Problem> {
+        let build = |builder: ClientBuilder| -> Result<Client, Problem> {
             let trust = match authorities {
                 Some(pem) => tls::trust_beside_system(pem)?,
                 None => tls::system_trust()?,
@@ -37,7 +37,7 @@ impl HttpTransport {
                 .connect_timeout(Duration::from_secs(10))
                 .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
                 .build()
-                .map_err(|error| PortError::new(Class::Fatal, "the HTTP client cannot be set up").because(error))
+                .map_err(|error| Problem::new(Class::Fatal, "the HTTP client cannot be set up").because(error))
         };
         Ok(Self { kept: build(Client::builder())?, fresh: build(Client::builder().pool_max_idle_per_host(0))? })
     }

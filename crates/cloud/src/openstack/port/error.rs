@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::openstack::classify::{Meaning, Service};
@@ -113,9 +113,9 @@ impl CloudError {
     }
 }
 
-impl From<CloudError> for PortError {
+impl From<CloudError> for Problem {
     fn from(error: CloudError) -> Self {
-        let mut port = PortError::new(error.class(), error.to_string());
+        let mut port = Problem::new(error.class(), error.to_string());
         port.retry_after = error.retry_after;
         port
     }

@@ -5,7 +5,7 @@
 mod rest;
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::machine::worker::WorkerState;
 
 use super::idle::Work;
@@ -51,13 +51,13 @@ pub trait Fleet: Send + Sync {
     ///
     /// # Errors
     /// The fleet cannot be asked, or does not answer to this caller.
-    async fn worker(&self, deployment: &DeploymentId) -> Result<Option<WorkerSeen>, PortError>;
+    async fn worker(&self, deployment: &DeploymentId) -> Result<Option<WorkerSeen>, Problem>;
 
     /// Has a worker finish what it has and leave. Doing so again changes nothing.
     ///
     /// # Errors
     /// The fleet cannot be asked, or does not let this caller do so.
-    async fn drain(&self, worker: &str) -> Result<(), PortError>;
+    async fn drain(&self, worker: &str) -> Result<(), Problem>;
 }
 
 /// What a worker does.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::machine::worker::WorkerState;
 use reqwest::{Client, Method, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -55,8 +55,8 @@ impl RestFleet {
     ///
     /// # Errors
     /// Invalid when an address is none or would carry the token over a network in the clear, or the authorities cannot be read.
-    pub fn new(addresses: &str, token: Option<SecretString>, authorities: Option<&[u8]>) -> Result<Self, PortError> {
-        let invalid = |what: String| PortError::new(Class::Invalid, what);
+    pub fn new(addresses: &str, token: Option<SecretString>, authorities: Option<&[u8]>) -> Result<Self, Problem> {
+        let invalid = |what: String| Problem::new(Class::Invalid, what);
         let mut servers = Vec::new();
         for text in addresses.split(',').map(|text| text.trim().trim_end_matches('/')).filter(|text| !text.is_empty()) {
             let address: Address = text.parse().map_err(|error: BadJoin| invalid(error.to_string()))?;
@@ -76,13 +76,13 @@ impl RestFleet {
             .timeout(Duration::from_secs(30))
             .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| PortError::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
+            .map_err(|error| Problem::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
         Ok(Self { client, servers, token })
     }
 
     /// Asks the servers, one after the other until one leads.
-    async fn ask(&self, method: Method, path: &str) -> Result<Value, PortError> {
-        let mut last = PortError::new(Class::Invalid, "no server of the fleet is named");
+    async fn ask(&self, method: Method, path: &str) -> Result<Value, Problem> {
+        let mut last = Problem::new(Class::Invalid, "no server of the fleet is named");
         for server in &self.servers {
             match self.ask_one(server, method.clone(), path).await {
                 Err(error) if error.class == Class::Transient => last = error,
@@ -92,9 +92,9 @@ impl RestFleet {
         Err(last)
     }
 
-    async fn ask_one(&self, server: &str, method: Method, path: &str) -> Result<Value, PortError> {
+    async fn ask_one(&self, server: &str, method: Method, path: &str) -> Result<Value, Problem> {
         let lost = |error: reqwest::Error| {
-            PortError::new(Class::Transient, format!("the fleet at {server} cannot be reached"))
+            Problem::new(Class::Transient, format!("the fleet at {server} cannot be reached"))
                 .because(error.without_url())
         };
         let mut request = self.client.request(method.clone(), format!("{server}/api/v1{path}"));
@@ -109,12 +109,12 @@ impl RestFleet {
         let mut body = Vec::new();
         while let Some(part) = answer.chunk().await.map_err(lost)? {
             if body.len() + part.len() > MAX_ANSWER {
-                return Err(PortError::new(Class::Invalid, format!("the answer of the fleet at {server} is too long")));
+                return Err(Problem::new(Class::Invalid, format!("the answer of the fleet at {server} is too long")));
             }
             body.extend_from_slice(&part);
         }
         if status.is_success() {
-            let wrong = |_| PortError::new(Class::Transient, format!("{server} does not speak as a server of Orlop"));
+            let wrong = |_| Problem::new(Class::Transient, format!("{server} does not speak as a server of Orlop"));
             return if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body).map_err(wrong) };
         }
         let class = match status {
@@ -129,15 +129,15 @@ impl RestFleet {
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();
         let detail: String = said["detail"].as_str().unwrap_or_default().chars().take(200).collect();
         let hint = if class == Class::Denied { "; check its token, which has to be an operator's" } else { "" };
-        Err(PortError::new(class, format!("the fleet at {server} answered {}: {detail}{hint}", status.as_u16())))
+        Err(Problem::new(class, format!("the fleet at {server} answered {}: {detail}{hint}", status.as_u16())))
     }
 }
 
 #[async_trait]
 impl Fleet for RestFleet {
-    async fn worker(&self, deployment: &DeploymentId) -> Result<Option<WorkerSeen>, PortError> {
+    async fn worker(&self, deployment: &DeploymentId) -> Result<Option<WorkerSeen>, Problem> {
         let wrong =
-            |what: String| PortError::new(Class::Invalid, format!("the fleet lists its workers otherwise: {what}"));
+            |what: String| Problem::new(Class::Invalid, format!("the fleet lists its workers otherwise: {what}"));
         let label = Value::from(deployment.as_str());
         let (mut found, mut cursor): (Vec<WorkerSeen>, Option<String>) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
@@ -163,7 +163,7 @@ impl Fleet for RestFleet {
         Ok(found.into_iter().max_by(|a, b| (!a.has_left(), &a.since).cmp(&(!b.has_left(), &b.since))))
     }
 
-    async fn drain(&self, worker: &str) -> Result<(), PortError> {
+    async fn drain(&self, worker: &str) -> Result<(), Problem> {
         let id: String = url::form_urlencoded::byte_serialize(worker.as_bytes()).collect();
         self.ask(Method::POST, &format!("/workers/{id}/drain")).await.map(drop)
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bollard::query_parameters as query;
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio::sync::mpsc;
 
 use super::engine::Engine;
@@ -24,7 +24,7 @@ const LINKS: usize = 16;
 const BUFFER: usize = 32;
 
 /// The path behind the links at `path`, inside the container; none when there is nothing.
-pub(super) async fn resolve(engine: &Engine, id: &str, path: &str) -> Result<Option<String>, PortError> {
+pub(super) async fn resolve(engine: &Engine, id: &str, path: &str) -> Result<Option<String>, Problem> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
         let options = query::ContainerArchiveInfoOptions { path: path.clone() };
@@ -54,7 +54,7 @@ pub(super) async fn resolve(engine: &Engine, id: &str, path: &str) -> Result<Opt
     Ok(None)
 }
 
-fn looking(error: bollard::errors::Error, path: &str, id: &str) -> PortError {
+fn looking(error: bollard::errors::Error, path: &str, id: &str) -> Problem {
     error::engine(error, &format!("looking for `{path}` in container `{id}`"))
 }
 
@@ -81,12 +81,12 @@ pub(super) async fn copy(
     inside: &str,
     scratch: &Path,
     limits: Limits,
-) -> Result<PathBuf, PortError> {
-    let nothing = || PortError::new(Class::NotFound, format!("there is no `{inside}` in container `{id}`"));
+) -> Result<PathBuf, Problem> {
+    let nothing = || Problem::new(Class::NotFound, format!("there is no `{inside}` in container `{id}`"));
     let path = resolve(engine, id, inside).await?.ok_or_else(nothing)?;
     let Some(name) = Path::new(&path).file_name().map(ToOwned::to_owned) else {
         let message = format!("`{inside}` is the whole file system of the container; name a path inside of it");
-        return Err(PortError::new(Class::Invalid, message));
+        return Err(Problem::new(Class::Invalid, message));
     };
     let directory = tempfile::tempdir_in(scratch)?;
     let target = directory.path().to_owned();
@@ -96,10 +96,10 @@ pub(super) async fn copy(
     let sent = pump(engine, id, &path, &send).await;
     drop(send);
     let fail = |error: io::Error| {
-        let class = PortError::from(io::Error::from(error.kind())).class;
+        let class = Problem::from(io::Error::from(error.kind())).class;
         // Names and kinds of files come from the container; what is wrong with them is not a lack on this side.
         let class = if matches!(class, Class::NotFound | Class::Exists) { Class::Invalid } else { class };
-        PortError::new(class, format!("unpacking `{path}` of container `{id}` failed: {error}")).because(error)
+        Problem::new(class, format!("unpacking `{path}` of container `{id}` failed: {error}")).because(error)
     };
     // The other side ends in any case before its directory may go.
     let unpacked = unpacked.await;
@@ -108,7 +108,7 @@ pub(super) async fn copy(
     }
     match unpacked {
         Ok(result) => result.map_err(fail)?,
-        Err(stopped) => return Err(PortError::new(Class::Transient, "unpacking stopped").because(stopped)),
+        Err(stopped) => return Err(Problem::new(Class::Transient, "unpacking stopped").because(stopped)),
     }
     let copied = directory.path().join(name);
     if std::fs::symlink_metadata(&copied).is_err() {
@@ -118,7 +118,7 @@ pub(super) async fn copy(
 }
 
 /// Sends an archive on as it comes, or says that there is nothing.
-async fn pump(engine: &Engine, id: &str, path: &str, send: &mpsc::Sender<Bytes>) -> Result<bool, PortError> {
+async fn pump(engine: &Engine, id: &str, path: &str, send: &mpsc::Sender<Bytes>) -> Result<bool, Problem> {
     let mut chunks = stream(engine, id, path).boxed();
     while let Some(chunk) = chunks.next().await {
         match chunk {

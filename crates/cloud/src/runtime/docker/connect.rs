@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::engine::{Engine, Facts};
 use super::error;
@@ -39,13 +39,13 @@ impl std::fmt::Display for Endpoint {
 }
 
 /// Reads an address as `DOCKER_HOST` has it.
-pub(in crate::runtime) fn parse(text: &str) -> Result<Endpoint, PortError> {
+pub(in crate::runtime) fn parse(text: &str) -> Result<Endpoint, Problem> {
     let invalid = |why: &str| {
         let message = format!(
             "`{text}` is not the address of a container engine that can be used: {why}; \
              write unix:///path/to/docker.sock, or tcp://127.0.0.1:2375"
         );
-        Err(PortError::new(Class::Invalid, message))
+        Err(Problem::new(Class::Invalid, message))
     };
     let (scheme, rest) = text.split_once("://").unwrap_or(("unix", text));
     match scheme {
@@ -88,7 +88,7 @@ fn default_sockets(runtime_dir: Option<&Path>, home: Option<&Path>) -> Vec<PathB
 ///
 /// # Errors
 /// Invalid when the address cannot be used.
-pub(in crate::runtime) fn candidates(address: Option<&str>) -> Result<Vec<Endpoint>, PortError> {
+pub(in crate::runtime) fn candidates(address: Option<&str>) -> Result<Vec<Endpoint>, Problem> {
     let named =
         address.map(str::to_owned).or_else(|| variable("ORLOP_DOCKER_HOST")).or_else(|| variable("DOCKER_HOST"));
     if let Some(address) = named {
@@ -101,12 +101,12 @@ pub(in crate::runtime) fn candidates(address: Option<&str>) -> Result<Vec<Endpoi
 
 /// Connects to the engine at `address`, else at `ORLOP_DOCKER_HOST`, else at `DOCKER_HOST`, else to the first one that
 /// answers at a default socket.
-pub(in crate::runtime) async fn connect(address: Option<&str>, network: Option<&str>) -> Result<Engine, PortError> {
+pub(in crate::runtime) async fn connect(address: Option<&str>, network: Option<&str>) -> Result<Engine, Problem> {
     first(&candidates(address)?, network).await
 }
 
 /// Connects to the first engine that answers.
-pub(in crate::runtime) async fn first(all: &[Endpoint], network: Option<&str>) -> Result<Engine, PortError> {
+pub(in crate::runtime) async fn first(all: &[Endpoint], network: Option<&str>) -> Result<Engine, Problem> {
     if let [only] = all {
         return open(only, network).await;
     }
@@ -123,23 +123,23 @@ pub(in crate::runtime) async fn first(all: &[Endpoint], network: Option<&str>) -
     let reasons: Vec<String> = tried.iter().map(ToString::to_string).collect();
     let seen = if reasons.is_empty() { "no socket of one exists".to_owned() } else { reasons.join("; ") };
     let message = format!("no container engine: {seen}; start Docker or Podman, or set DOCKER_HOST");
-    Err(PortError::new(class, message))
+    Err(Problem::new(class, message))
 }
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-async fn open(endpoint: &Endpoint, network: Option<&str>) -> Result<Engine, PortError> {
+async fn open(endpoint: &Endpoint, network: Option<&str>) -> Result<Engine, Problem> {
     let doing = format!("connecting to the container engine at {endpoint}");
     let fail = |error| error::engine(error, &doing);
     let docker = match endpoint {
         Endpoint::Unix(path) if !path.exists() => {
             let message = format!("there is no container engine at {endpoint}: no such socket");
-            return Err(PortError::new(Class::NotFound, message));
+            return Err(Problem::new(Class::NotFound, message));
         }
         Endpoint::Unix(path) => {
-            let path = path.to_str().ok_or_else(|| PortError::new(Class::Invalid, format!("{doing}: not UTF-8")))?;
+            let path = path.to_str().ok_or_else(|| Problem::new(Class::Invalid, format!("{doing}: not UTF-8")))?;
             Docker::connect_with_unix(path, ANSWER.as_secs(), API_DEFAULT_VERSION).map_err(fail)?
         }
         Endpoint::Http(address) => {
@@ -157,7 +157,7 @@ async fn open(endpoint: &Endpoint, network: Option<&str>) -> Result<Engine, Port
     Ok(Engine::new(docker, facts))
 }
 
-fn new_enough(endpoint: &Endpoint, version: &str) -> Result<(), PortError> {
+fn new_enough(endpoint: &Endpoint, version: &str) -> Result<(), Problem> {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u32>().ok());
     let mut parts = version.split('.');
     match (number(parts.next()), number(parts.next())) {
@@ -168,7 +168,7 @@ fn new_enough(endpoint: &Endpoint, version: &str) -> Result<(), PortError> {
                 "the container engine at {endpoint} speaks version `{version}` of the Engine API; \
                  at least {major}.{minor} is needed (Docker 19.03 or Podman 3)"
             );
-            Err(PortError::new(Class::Invalid, message))
+            Err(Problem::new(Class::Invalid, message))
         }
     }
 }

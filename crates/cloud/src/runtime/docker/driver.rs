@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::time::Time;
 
 use super::engine::Engine;
@@ -33,7 +33,7 @@ const NOT_STARTED: i32 = 128;
 ///
 /// # Errors
 /// When the engine cannot be reached for a minute, or refuses what it must not: another driver may try again.
-pub(super) async fn drive(engine: Engine, pod: Arc<Pod>, record: Record) -> Result<PodExit, PortError> {
+pub(super) async fn drive(engine: Engine, pod: Arc<Pod>, record: Record) -> Result<PodExit, Problem> {
     if let Some(exit) = pod.files.exit()? {
         return Ok(exit);
     }
@@ -79,7 +79,7 @@ struct Driver {
 
 impl Driver {
     /// Looks, decides and acts once; the end of the pod when that is reached.
-    async fn step(&mut self) -> Result<Option<PodExit>, PortError> {
+    async fn step(&mut self) -> Result<Option<PodExit>, Problem> {
         let mut seen = Vec::with_capacity(self.record.containers.len());
         for container in &self.record.containers {
             seen.push(self.engine.observe(&container.id).await?);
@@ -121,7 +121,7 @@ impl Driver {
     }
 
     /// Starts a container, unless something else has been asked meanwhile.
-    async fn start(&mut self, index: usize) -> Result<(), PortError> {
+    async fn start(&mut self, index: usize) -> Result<(), Problem> {
         let pod = Arc::clone(&self.pod);
         let _lock = pod.lock().await;
         let control = pod.control();
@@ -139,7 +139,7 @@ impl Driver {
 
     /// An engine that refuses to start a container has written down why, and that is how the container ended. Any other
     /// failure is looked at again.
-    async fn not_started(&mut self, index: usize, error: bollard::errors::Error) -> Result<(), PortError> {
+    async fn not_started(&mut self, index: usize, error: bollard::errors::Error) -> Result<(), Problem> {
         let seen = self.engine.observe(self.id(index)).await?;
         let same = self.progress.get(index).is_none_or(|done| done.execution == seen.execution);
         let told_code = error::refused_start(&error);
@@ -170,7 +170,7 @@ impl Driver {
     }
 
     /// Counts the end of a container's last execution, when its log and its last words are safe.
-    async fn absorb(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), PortError> {
+    async fn absorb(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), Problem> {
         let (Some(seen), Some(container)) = (seen, self.record.containers.get(index).cloned()) else { return Ok(()) };
         let masker = self.masker(index).await?;
         self.finish_log(index, &masker).await?;
@@ -205,7 +205,7 @@ impl Driver {
         seen: &Observed,
         lost: bool,
         exit: impl FnOnce(String, u32) -> ContainerExit,
-    ) -> Result<(), PortError> {
+    ) -> Result<(), Problem> {
         let mut progress = self.progress.clone();
         let (Some(done), Some(container)) = (progress.get_mut(index), self.record.containers.get(index)) else {
             return Ok(());
@@ -221,13 +221,13 @@ impl Driver {
     }
 
     /// Waits for the end of a container that runs, ends it when that is asked, and returns when something has happened.
-    async fn watch(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), PortError> {
+    async fn watch(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), Problem> {
         self.follow_log(index).await?;
         self.adopt(index, seen).await?;
         let id = self.id(index).to_owned();
         let mut asked = self.pod.watch();
         let mut ended = pin!(self.engine.ended(&id));
-        let mut stopping: Option<BoxFuture<'_, Result<(), PortError>>> = None;
+        let mut stopping: Option<BoxFuture<'_, Result<(), Problem>>> = None;
         let mut killed = false;
         loop {
             let control = asked.borrow_and_update().clone();
@@ -273,7 +273,7 @@ impl Driver {
     }
 
     /// Finishes what an earlier process had written down and not done.
-    async fn adopt(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), PortError> {
+    async fn adopt(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), Problem> {
         let pod = Arc::clone(&self.pod);
         let _lock = pod.lock().await;
         let runs = seen.is_some_and(|seen| seen.phase == Phase::Running);
@@ -295,7 +295,7 @@ impl Driver {
     }
 
     /// What hides the secrets of a container; the engine and files know them, this side only their names.
-    async fn masker(&self, index: usize) -> Result<Masker, PortError> {
+    async fn masker(&self, index: usize) -> Result<Masker, Problem> {
         let Some(container) = self.record.containers.get(index) else { return Ok(Masker::default()) };
         let files = self.record.secret_files.clone();
         let mut secrets = blocking(move || Ok(read_secrets(&files)?)).await?;
@@ -308,7 +308,7 @@ impl Driver {
         Ok(Masker::with_encodings(secrets))
     }
 
-    async fn follow_log(&mut self, index: usize) -> Result<(), PortError> {
+    async fn follow_log(&mut self, index: usize) -> Result<(), Problem> {
         if self.follower.as_ref().is_none_or(|(followed, _)| *followed != index) {
             let masker = self.masker(index).await?;
             let sink = self.sink(index, masker)?;
@@ -317,18 +317,18 @@ impl Driver {
         Ok(())
     }
 
-    fn sink(&self, index: usize, masker: Masker) -> Result<Sink, PortError> {
+    fn sink(&self, index: usize, masker: Masker) -> Result<Sink, Problem> {
         let record = &self.record;
         let note = self.pod.files.log_cursor(index);
         Sink::open(&note, &record.stdout, &record.stderr, masker).map_err(|error| {
-            let error = PortError::from(error);
+            let error = Problem::from(error);
             let message = format!("opening the log of pod {} failed: {error}", record.key);
-            PortError::new(error.class, message)
+            Problem::new(error.class, message)
         })
     }
 
     /// Reads the log of a container that has ended to its end. A log that can never be read does not keep the pod.
-    async fn finish_log(&mut self, index: usize, masker: &Masker) -> Result<(), PortError> {
+    async fn finish_log(&mut self, index: usize, masker: &Masker) -> Result<(), Problem> {
         let follower = match self.follower.take() {
             Some((followed, follower)) if followed == index => follower,
             _ => Follower::begin(self.engine.clone(), self.id(index).to_owned(), self.sink(index, masker.clone())?),

@@ -11,7 +11,7 @@ use bollard::models::{
 };
 use bollard::query_parameters as query;
 use futures::{Stream, StreamExt as _};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::time::Time;
 
 use super::error;
@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// Creates a container; `name` may be taken.
-    pub(in crate::runtime) async fn create(&self, name: &str, body: ContainerCreateBody) -> Result<Created, PortError> {
+    pub(in crate::runtime) async fn create(&self, name: &str, body: ContainerCreateBody) -> Result<Created, Problem> {
         let options = query::CreateContainerOptions { name: Some(name.to_owned()), ..Default::default() };
         match self.docker.create_container(Some(options), body).await {
             Ok(created) => Ok(Created::New(created.id)),
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Everything the engine tells of a container, by name or id; none when there is none.
-    pub(in crate::runtime) async fn inspect(&self, id: &str) -> Result<Option<ContainerInspectResponse>, PortError> {
+    pub(in crate::runtime) async fn inspect(&self, id: &str) -> Result<Option<ContainerInspectResponse>, Problem> {
         match self.docker.inspect_container(id, None).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error::is_not_found(&error) => Ok(None),
@@ -110,12 +110,12 @@ impl Engine {
     }
 
     /// The state of a container.
-    pub(in crate::runtime) async fn observe(&self, id: &str) -> Result<Observed, PortError> {
+    pub(in crate::runtime) async fn observe(&self, id: &str) -> Result<Observed, Problem> {
         Ok(self.inspect(id).await?.map_or_else(Observed::missing, |found| observed(&found)))
     }
 
     /// The environment of a container, as `NAME=value`.
-    pub(in crate::runtime) async fn environment(&self, id: &str) -> Result<Vec<String>, PortError> {
+    pub(in crate::runtime) async fn environment(&self, id: &str) -> Result<Vec<String>, Problem> {
         let found = self.inspect(id).await?;
         Ok(found.and_then(|found| found.config).and_then(|config| config.env).unwrap_or_default())
     }
@@ -124,7 +124,7 @@ impl Engine {
     pub(in crate::runtime) async fn labels(
         &self,
         id: &str,
-    ) -> Result<Option<(String, HashMap<String, String>)>, PortError> {
+    ) -> Result<Option<(String, HashMap<String, String>)>, Problem> {
         let Some(found) = self.inspect(id).await? else { return Ok(None) };
         let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
         Ok(Some((found.id.unwrap_or_else(|| id.to_owned()), labels)))
@@ -137,7 +137,7 @@ impl Engine {
 
     /// Asks a container to end and kills it after `grace`, in whole seconds. Returns when it has ended; one that has
     /// ended or is gone is fine.
-    pub(in crate::runtime) async fn stop(&self, id: &str, grace: Duration) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn stop(&self, id: &str, grace: Duration) -> Result<(), Problem> {
         let seconds = i32::try_from(grace.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
         let patient = self.docker.clone().with_timeout(grace.saturating_add(self.docker.timeout()));
         let stopped = patient.stop_container(id, Some(query::StopContainerOptions { signal: None, t: Some(seconds) }));
@@ -145,28 +145,28 @@ impl Engine {
     }
 
     /// Kills a container; one that has ended or is gone is fine.
-    pub(in crate::runtime) async fn kill(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn kill(&self, id: &str) -> Result<(), Problem> {
         self.signal(id, "SIGKILL").await
     }
 
     /// Sends a signal to the first process of a container; one that has ended or is gone is fine.
-    pub(in crate::runtime) async fn signal(&self, id: &str, signal: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn signal(&self, id: &str, signal: &str) -> Result<(), Problem> {
         let options = query::KillContainerOptions { signal: signal.to_owned() };
         lenient(self.docker.kill_container(id, Some(options)).await, &format!("sending {signal} to container `{id}`"))
     }
 
     /// Stops the clock of a container; one that is not running is fine.
-    pub(in crate::runtime) async fn pause(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn pause(&self, id: &str) -> Result<(), Problem> {
         self.switch(self.docker.pause_container(id).await, id, "pausing", Phase::Running).await
     }
 
     /// Lets a container go on; one that is not paused is fine.
-    pub(in crate::runtime) async fn unpause(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn unpause(&self, id: &str) -> Result<(), Problem> {
         self.switch(self.docker.unpause_container(id).await, id, "resuming", Phase::Paused).await
     }
 
     /// Engines answer 409 or 500 when there is nothing to switch, so what counts is whether it is still in `from`.
-    async fn switch(&self, result: Result<(), Error>, id: &str, doing: &str, from: Phase) -> Result<(), PortError> {
+    async fn switch(&self, result: Result<(), Error>, id: &str, doing: &str, from: Phase) -> Result<(), Problem> {
         let Err(error) = result else { return Ok(()) };
         if error::status(&error).is_some() && self.observe(id).await?.phase != from {
             return Ok(());
@@ -175,12 +175,12 @@ impl Engine {
     }
 
     /// Waits until a container does not run.
-    pub(in crate::runtime) async fn ended(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn ended(&self, id: &str) -> Result<(), Problem> {
         self.wait(id, "not-running").await
     }
 
     /// Waits until a container is gone.
-    pub(in crate::runtime) async fn removed(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn removed(&self, id: &str) -> Result<(), Problem> {
         match tokio::time::timeout(REMOVAL, self.wait(id, "removed")).await {
             Ok(result) => result,
             // Somebody's removal failed; what is left is looked at again.
@@ -188,7 +188,7 @@ impl Engine {
         }
     }
 
-    async fn wait(&self, id: &str, condition: &str) -> Result<(), PortError> {
+    async fn wait(&self, id: &str, condition: &str) -> Result<(), Problem> {
         let options = query::WaitContainerOptions { condition: condition.to_owned() };
         let mut answers = std::pin::pin!(self.docker.wait_container(id, Some(options)));
         match answers.next().await {
@@ -203,7 +203,7 @@ impl Engine {
     }
 
     /// The containers of a pod, ended ones too.
-    pub(in crate::runtime) async fn list(&self, key: &PodKey) -> Result<Vec<ContainerSummary>, PortError> {
+    pub(in crate::runtime) async fn list(&self, key: &PodKey) -> Result<Vec<ContainerSummary>, Problem> {
         self.labelled(label::filter(key), &format!("listing the containers of pod {key}")).await
     }
 
@@ -212,13 +212,13 @@ impl Engine {
         &self,
         filter: HashMap<String, Vec<String>>,
         doing: &str,
-    ) -> Result<Vec<ContainerSummary>, PortError> {
+    ) -> Result<Vec<ContainerSummary>, Problem> {
         let options = query::ListContainersOptions { all: true, filters: Some(filter), ..Default::default() };
         self.docker.list_containers(Some(options)).await.map_err(|error| error::engine(error, doing))
     }
 
     /// Deletes a container with its anonymous volumes, running or not; one that is gone or going is fine.
-    pub(in crate::runtime) async fn remove(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn remove(&self, id: &str) -> Result<(), Problem> {
         let options = query::RemoveContainerOptions { v: true, force: true, ..Default::default() };
         lenient(self.docker.remove_container(id, Some(options)).await, &format!("deleting container `{id}`"))
     }
@@ -237,7 +237,7 @@ impl Engine {
     }
 
     /// The last lines a container wrote.
-    pub(in crate::runtime) async fn tail(&self, id: &str, lines: u32) -> Result<Vec<u8>, PortError> {
+    pub(in crate::runtime) async fn tail(&self, id: &str, lines: u32) -> Result<Vec<u8>, Problem> {
         let options = query::LogsOptions { stdout: true, stderr: true, tail: lines.to_string(), ..Default::default() };
         let mut pieces = self.docker.logs(id, Some(options)).boxed();
         let mut text = Vec::new();
@@ -250,7 +250,7 @@ impl Engine {
 }
 
 /// A result where 304, 404 and 409 mean that there was nothing to do.
-fn lenient(result: Result<(), Error>, doing: &str) -> Result<(), PortError> {
+fn lenient(result: Result<(), Error>, doing: &str) -> Result<(), Problem> {
     match result {
         Ok(()) => Ok(()),
         Err(error) if matches!(error::status(&error), Some(304 | 404 | 409)) => Ok(()),

@@ -3,10 +3,10 @@
 use std::error::Error as _;
 
 use bollard::errors::Error;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 /// An error of the engine while `doing` something ("creating container `x`").
-pub(in crate::runtime) fn engine(error: Error, doing: &str) -> PortError {
+pub(in crate::runtime) fn engine(error: Error, doing: &str) -> Problem {
     let class = class(&error);
     let mut told = error.to_string();
     if let Error::DockerResponseServerError { message, .. } = &error {
@@ -15,7 +15,7 @@ pub(in crate::runtime) fn engine(error: Error, doing: &str) -> PortError {
     if let Some(cause) = io_cause(&error) {
         told = silent(cause);
     }
-    PortError::new(class, format!("{doing} failed: {told}")).because(error)
+    Problem::new(class, format!("{doing} failed: {told}")).because(error)
 }
 
 fn silent(cause: impl std::fmt::Display) -> String {
@@ -23,7 +23,7 @@ fn silent(cause: impl std::fmt::Display) -> String {
 }
 
 /// Why an engine cannot be reached, whatever was asked of it.
-pub(in crate::runtime) fn outage(error: &PortError) -> String {
+pub(in crate::runtime) fn outage(error: &Problem) -> String {
     let source = error.source.as_ref().and_then(|source| source.downcast_ref::<Error>());
     source.and_then(io_cause).map_or_else(|| error.chain(), silent)
 }
@@ -109,7 +109,7 @@ fn io_cause(error: &Error) -> Option<&std::io::Error> {
 mod tests {
     use super::*;
 
-    fn told(status_code: u16, message: &str) -> PortError {
+    fn told(status_code: u16, message: &str) -> Problem {
         engine(Error::DockerResponseServerError { status_code, message: message.to_owned() }, "creating container `x`")
     }
 

@@ -8,7 +8,7 @@ use bollard::errors::Error;
 use bollard::models::CreateImageInfo;
 use bollard::query_parameters::CreateImageOptions;
 use futures::StreamExt as _;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::engine::Engine;
 use super::error;
@@ -103,7 +103,7 @@ pub(in crate::runtime) struct ImageDefaults {
     pub(in crate::runtime) stop_signal: String,
 }
 
-pub(super) fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy, PortError> {
+pub(super) fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy, Problem> {
     match container.image_pull_policy.as_deref() {
         Some("Always") => Ok(Policy::Always),
         Some("IfNotPresent") => Ok(Policy::IfNotPresent),
@@ -115,7 +115,7 @@ pub(super) fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Res
                 "container `{}`: imagePullPolicy `{other}` is none of Always, IfNotPresent and Never",
                 container.name
             );
-            Err(PortError::new(Class::Invalid, message))
+            Err(Problem::new(Class::Invalid, message))
         }
     }
 }
@@ -131,7 +131,7 @@ pub(in crate::runtime) async fn obtain(
     image: &str,
     policy: Policy,
     told: &mut (dyn FnMut(&CreateImageInfo) + Send),
-) -> Result<ImageDefaults, PortError> {
+) -> Result<ImageDefaults, Problem> {
     if policy != Policy::Always
         && let Some(found) = find(engine, image).await?
     {
@@ -139,7 +139,7 @@ pub(in crate::runtime) async fn obtain(
     }
     if policy == Policy::Never {
         let message = format!("image `{image}` is not on this machine, and the job forbids to pull it");
-        return Err(PortError::new(Class::Invalid, message));
+        return Err(Problem::new(Class::Invalid, message));
     }
     let reference = reference(image);
     let login = logins.of(reference.registry()).await?;
@@ -147,13 +147,13 @@ pub(in crate::runtime) async fn obtain(
     find(engine, image).await?.ok_or_else(|| vanished(image))
 }
 
-pub(super) fn vanished(image: &str) -> PortError {
+pub(super) fn vanished(image: &str) -> Problem {
     let message = format!("image `{image}` was pulled and deleted again by somebody else");
-    PortError::new(Class::Transient, message).with_reason("ErrImagePull")
+    Problem::new(Class::Transient, message).with_reason("ErrImagePull")
 }
 
 /// What an image says; none when there is no such image.
-pub(super) async fn find(engine: &Engine, image: &str) -> Result<Option<ImageDefaults>, PortError> {
+pub(super) async fn find(engine: &Engine, image: &str) -> Result<Option<ImageDefaults>, Problem> {
     match engine.docker().inspect_image(image).await {
         Ok(found) => {
             let config = found.config.unwrap_or_default();
@@ -182,7 +182,7 @@ pub(super) async fn pull(
     reference: Reference<'_>,
     patience: Duration,
     told: &mut (dyn FnMut(&CreateImageInfo) + Send),
-) -> Result<(), PortError> {
+) -> Result<(), Problem> {
     let mut denied = Ok(());
     for login in logins {
         match pull_as(engine, login, image, reference, patience, told).await {
@@ -200,7 +200,7 @@ async fn pull_as(
     reference: Reference<'_>,
     mut patience: Duration,
     told: &mut (dyn FnMut(&CreateImageInfo) + Send),
-) -> Result<(), PortError> {
+) -> Result<(), Problem> {
     let options = CreateImageOptions {
         from_image: Some(reference.name.to_owned()),
         tag: Some(reference.version().to_owned()),
@@ -214,7 +214,7 @@ async fn pull_as(
         let step = tokio::time::timeout(patience, steps.next()).await.map_err(|_| {
             let message =
                 format!("pulling image `{image}` failed: the registry was silent for {} s", patience.as_secs());
-            PortError::new(Class::Transient, message).with_reason("ErrImagePull")
+            Problem::new(Class::Transient, message).with_reason("ErrImagePull")
         })?;
         let Some(step) = step else { return Ok(()) };
         told(&step.map_err(|error| pull_failed(error, image))?);
@@ -222,7 +222,7 @@ async fn pull_as(
     }
 }
 
-fn pull_failed(error: Error, image: &str) -> PortError {
+fn pull_failed(error: Error, image: &str) -> Problem {
     let told = match &error {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         Error::DockerStreamError { error } => error.trim().to_owned(),
@@ -240,7 +240,7 @@ fn pull_failed(error: Error, image: &str) -> PortError {
         _ => Class::Transient,
     };
     let reason = if error::status(&error) == Some(400) { "InvalidImageName" } else { "ErrImagePull" };
-    PortError::new(class, format!("pulling image `{image}` failed: {told}")).with_reason(reason).because(error)
+    Problem::new(class, format!("pulling image `{image}` failed: {told}")).with_reason(reason).because(error)
 }
 
 fn says(text: &str, words: &[&str]) -> bool {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bollard::auth::DockerCredentials;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::engine::Engine;
 use super::image::{self, Policy, Reference, SILENCE};
@@ -53,10 +53,10 @@ impl Images {
         engine: &Engine,
         secrets: &[PullSecret],
         container: &ContainerPlan,
-    ) -> Result<String, PortError> {
+    ) -> Result<String, Problem> {
         let Some(image) = container.image.as_deref().filter(|image| !image.is_empty()) else {
             let message = format!("container `{}` names no image; a container engine needs one", container.name);
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         };
         let reference = image::reference(image);
         let policy = match self.pull {
@@ -72,7 +72,7 @@ impl Images {
             (Policy::Never, None) => {
                 let who = if self.pull.is_some() { "`--pull never`" } else { "imagePullPolicy Never" };
                 let message = format!("image `{image}` is not on this machine, and {who} forbids to pull it");
-                Err(PortError::new(Class::Invalid, message).with_reason("ErrImageNeverPull"))
+                Err(Problem::new(Class::Invalid, message).with_reason("ErrImageNeverPull"))
             }
             (_, here) => {
                 let logins = self.logins_for(secrets, reference).await?;
@@ -98,7 +98,7 @@ impl Images {
         &self,
         secrets: &[PullSecret],
         reference: Reference<'_>,
-    ) -> Result<Vec<Option<DockerCredentials>>, PortError> {
+    ) -> Result<Vec<Option<DockerCredentials>>, Problem> {
         let own = login::of_secrets(secrets, reference)?;
         if own.is_empty() {
             return Ok(vec![self.logins.of(reference.registry()).await?]);
@@ -109,14 +109,14 @@ impl Images {
 
 impl Progress {
     /// A pull failed. One that fails for long is no outage any more, but something that somebody must see to.
-    fn failed(&mut self, error: PortError) -> PortError {
+    fn failed(&mut self, error: Problem) -> Problem {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         if !error.class.is_retryable() || since.elapsed() < PATIENCE {
             return error;
         }
         self.failing_since = None;
         let message = format!("{}; it was tried for {} minutes", error.message, PATIENCE.as_secs() / 60);
-        PortError { class: Class::Invalid, message, ..error }
+        Problem { class: Class::Invalid, message, ..error }
     }
 }
 

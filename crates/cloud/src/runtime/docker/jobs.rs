@@ -8,7 +8,7 @@ use bollard::errors::Error;
 use bollard::models::ContainerStatsResponse;
 use bollard::query_parameters as query;
 use futures::{Stream, StreamExt as _};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::engine::Engine;
 use super::error;
@@ -30,7 +30,7 @@ pub(in crate::runtime) enum Follow {
 
 impl Engine {
     /// The bytes a container writes from now on, byte for byte, until it ends.
-    pub(in crate::runtime) async fn attach(&self, id: &str) -> Result<Output, PortError> {
+    pub(in crate::runtime) async fn attach(&self, id: &str) -> Result<Output, Problem> {
         let options = query::AttachContainerOptions { stdout: true, stderr: true, stream: true, ..Default::default() };
         let attached = self.docker().attach_container(id, Some(options)).await;
         Ok(attached.map_err(|error| error::engine(error, &format!("attaching to container `{id}`")))?.output)
@@ -44,7 +44,7 @@ impl Engine {
     }
 
     /// What a container has used so far; none when it does not run.
-    pub(in crate::runtime) async fn stats(&self, id: &str) -> Result<Option<ContainerStatsResponse>, PortError> {
+    pub(in crate::runtime) async fn stats(&self, id: &str) -> Result<Option<ContainerStatsResponse>, Problem> {
         let options = query::StatsOptions { stream: false, one_shot: true };
         let mut answers = std::pin::pin!(self.docker().stats(id, Some(options)));
         match answers.next().await {
@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// Whether it answers.
-    pub(in crate::runtime) async fn ping(&self) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn ping(&self) -> Result<(), Problem> {
         let answer = self.docker().clone().with_timeout(PING).ping().await;
         answer.map(|_| ()).map_err(|error| error::engine(error, "asking the container engine"))
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use bollard::auth::DockerCredentials;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt as _;
 
@@ -67,25 +67,25 @@ impl Logins {
     }
 
     /// The login for a registry. Read anew each time: people log in while a flow runs.
-    pub(in crate::runtime) async fn of(&self, registry: &str) -> Result<Option<DockerCredentials>, PortError> {
+    pub(in crate::runtime) async fn of(&self, registry: &str) -> Result<Option<DockerCredentials>, Problem> {
         let Some(path) = &self.config else { return Ok(None) };
         let text = match tokio::fs::read_to_string(path).await {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
-                let class = PortError::from(std::io::Error::from(error.kind())).class;
-                return Err(PortError::new(class, format!("reading {} failed", path.display())).because(error));
+                let class = Problem::from(std::io::Error::from(error.kind())).class;
+                return Err(Problem::new(class, format!("reading {} failed", path.display())).because(error));
             }
         };
         let config: Config = serde_json::from_str(&text).map_err(|error| {
             let place = format!("line {} column {}", error.line(), error.column());
-            PortError::new(Class::Invalid, format!("{} is not valid JSON at {place}", path.display()))
+            Problem::new(Class::Invalid, format!("{} is not valid JSON at {place}", path.display()))
         })?;
         login(&config, registry).await
     }
 }
 
-async fn login(config: &Config, registry: &str) -> Result<Option<DockerCredentials>, PortError> {
+async fn login(config: &Config, registry: &str) -> Result<Option<DockerCredentials>, Problem> {
     let names = spellings(registry);
     if let Some((name, helper)) = names.iter().find_map(|name| config.cred_helpers.get_key_value(name)) {
         return helped(helper, name).await;
@@ -125,18 +125,18 @@ fn spellings(registry: &str) -> Vec<String> {
 pub(in crate::runtime) fn of_secrets(
     secrets: &[PullSecret],
     image: Reference<'_>,
-) -> Result<Vec<DockerCredentials>, PortError> {
+) -> Result<Vec<DockerCredentials>, Problem> {
     let mut found: Vec<(usize, DockerCredentials)> = Vec::new();
     for secret in secrets {
         let text = secret.config.as_deref().map_err(|why| {
             let message = format!("{why}; image `{}` may need its login", image.name);
-            PortError::new(Class::NotFound, message).with_reason("ParameterUnresolved")
+            Problem::new(Class::NotFound, message).with_reason("ParameterUnresolved")
         })?;
         let config: Config = serde_json::from_str(text).map_err(|error| {
             let place = format!("line {} column {}", error.line(), error.column());
             let message =
                 format!("Secret {} of imagePullSecrets holds no logins: it is not valid at {place}", secret.name);
-            PortError::new(Class::Invalid, message)
+            Problem::new(Class::Invalid, message)
         })?;
         let logins = config.auths.iter().filter_map(|(key, auth)| Some((covered(key, image)?, direct(auth, key)?)));
         found.extend(logins);
@@ -194,10 +194,10 @@ fn direct(auth: &Auth, server: &str) -> Option<DockerCredentials> {
 }
 
 /// Asks `docker-credential-<helper>`; a helper that knows no login fails, and the pull goes on without one.
-async fn helped(helper: &str, server: &str) -> Result<Option<DockerCredentials>, PortError> {
+async fn helped(helper: &str, server: &str) -> Result<Option<DockerCredentials>, Problem> {
     let program = format!("docker-credential-{helper}");
     let fail = |error: std::io::Error| {
-        PortError::new(Class::Denied, format!("the credential helper {program} cannot be run")).because(error)
+        Problem::new(Class::Denied, format!("the credential helper {program} cannot be run")).because(error)
     };
     let mut command = tokio::process::Command::new(&program);
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
@@ -208,7 +208,7 @@ async fn helped(helper: &str, server: &str) -> Result<Option<DockerCredentials>,
     let output = match tokio::time::timeout(HELPER, child.wait_with_output()).await {
         Ok(output) => output.map_err(fail)?,
         Err(_) => {
-            return Err(PortError::new(Class::Transient, format!("the credential helper {program} takes too long")));
+            return Err(Problem::new(Class::Transient, format!("the credential helper {program} takes too long")));
         }
     };
     let Ok(helped) = serde_json::from_slice::<Helped>(&output.stdout) else { return Ok(None) };

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -71,7 +71,7 @@ pub struct DockerOptions {
 /// Runs pods as containers.
 ///
 /// ```no_run
-/// # async fn f() -> Result<(), orlop_core::error::PortError> {
+/// # async fn f() -> Result<(), orlop_core::error::Problem> {
 /// use orlop_cloud::runtime::docker::{DockerOptions, DockerRuntime};
 /// let runtime = DockerRuntime::connect(DockerOptions::default()).await?;
 /// # Ok(()) }
@@ -104,7 +104,7 @@ struct Driver {
     _task: AbortOnDropHandle<()>,
 }
 
-type Outcome = Result<PodExit, Arc<PortError>>;
+type Outcome = Result<PodExit, Problem>;
 
 impl DockerRuntime {
     /// Connects to an engine.
@@ -112,7 +112,7 @@ impl DockerRuntime {
     /// # Errors
     /// NotFound when there is none, Denied when this user may not use it, Invalid when its address or version cannot be
     /// used, Transient when it does not answer within 5 seconds.
-    pub async fn connect(options: DockerOptions) -> Result<Self, PortError> {
+    pub async fn connect(options: DockerOptions) -> Result<Self, Problem> {
         let engine = connect::connect(options.address.as_deref(), options.network.as_deref()).await?;
         let logins = Logins::new(options.logins.or_else(Logins::default_config));
         let images = Images::new(logins, options.pull);
@@ -121,7 +121,7 @@ impl DockerRuntime {
     }
 
     /// What this process knows of a pod.
-    fn entry(&self, key: &PodKey, directory: &Path) -> Result<Arc<Entry>, PortError> {
+    fn entry(&self, key: &PodKey, directory: &Path) -> Result<Arc<Entry>, Problem> {
         let mut pods = lock(&self.pods);
         if let Some(entry) = pods.get(key) {
             return Ok(Arc::clone(entry));
@@ -133,7 +133,7 @@ impl DockerRuntime {
     }
 
     /// Creates the containers of a pod; none when it is asked to end before that is done.
-    async fn prepare(&self, pod: &Pod, plan: &PodPlan) -> Result<Option<Record>, PortError> {
+    async fn prepare(&self, pod: &Pod, plan: &PodPlan) -> Result<Option<Record>, Problem> {
         let mut asked = pod.watch();
         let stopped = async { asked.wait_for(|control| control.stop.is_some()).await.is_ok() };
         tokio::select! {
@@ -160,7 +160,7 @@ impl DockerRuntime {
         let (engine, pod) = (self.engine.clone(), Arc::clone(&entry.pod));
         let task = tokio::spawn(async move {
             let end = driver::drive(engine, pod, record).await;
-            send.send_replace(Some(end.map_err(Arc::new)));
+            send.send_replace(Some(end));
         });
         *driver = Some(Driver { outcome: outcome.clone(), _task: AbortOnDropHandle::new(task) });
         outcome
@@ -178,7 +178,7 @@ impl PodRuntime for DockerRuntime {
         "Container"
     }
 
-    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {
+    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, Problem> {
         let mut labelled = plan.clone();
         labelled.labels.extend(self.labels.clone());
         labelled.name.insert_str(0, &self.prefix);
@@ -198,7 +198,7 @@ impl PodRuntime for DockerRuntime {
         Ok(handle)
     }
 
-    async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, PortError> {
+    async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, Problem> {
         let entry = self.entry(key, directory)?;
         let not_while_starting = entry.starting.lock().await;
         if let Some(exit) = entry.pod.files.exit()? {
@@ -216,9 +216,8 @@ impl PodRuntime for DockerRuntime {
         drop(not_while_starting);
         let ended = outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
         match ended {
-            Ok(Some(Ok(exit))) => Ok(exit),
-            Ok(Some(Err(error))) => Err(again(&error)),
-            Ok(None) | Err(_) => Err(PortError::new(Class::Transient, format!("the task of pod {key} stopped"))),
+            Ok(Some(outcome)) => outcome,
+            Ok(None) | Err(_) => Err(Problem::new(Class::Transient, format!("the task of pod {key} stopped"))),
         }
     }
 
@@ -227,7 +226,7 @@ impl PodRuntime for DockerRuntime {
         Some(self.entry(key, directory).ok()?.pod.outages())
     }
 
-    async fn stop(&self, key: &PodKey, directory: &Path, grace: Duration) -> Result<(), PortError> {
+    async fn stop(&self, key: &PodKey, directory: &Path, grace: Duration) -> Result<(), Problem> {
         let entry = self.entry(key, directory)?;
         if !directory.exists() || entry.pod.files.exit()?.is_some() {
             return Ok(());
@@ -239,7 +238,7 @@ impl PodRuntime for DockerRuntime {
         Ok(())
     }
 
-    async fn freeze(&self, key: &PodKey, directory: &Path, on: bool) -> Result<(), PortError> {
+    async fn freeze(&self, key: &PodKey, directory: &Path, on: bool) -> Result<(), Problem> {
         let entry = self.entry(key, directory)?;
         if !directory.exists() || entry.pod.files.exit()?.is_some() {
             return Ok(());
@@ -266,16 +265,16 @@ impl PodRuntime for DockerRuntime {
         Ok(())
     }
 
-    async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, scratch: &Path) -> Result<PathBuf, PortError> {
+    async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, scratch: &Path) -> Result<PathBuf, Problem> {
         let entry = self.entry(key, &plan.directory)?;
         let record = entry.pod.files.record()?;
         let Some(main) = record.as_ref().and_then(Record::main) else {
-            return Err(PortError::new(Class::NotFound, format!("pod {key} has no container")));
+            return Err(Problem::new(Class::NotFound, format!("pod {key} has no container")));
         };
         archive::copy(&self.engine, &main.id, inside, scratch, self.copies).await
     }
 
-    async fn remove(&self, key: &PodKey, directory: &Path) -> Result<(), PortError> {
+    async fn remove(&self, key: &PodKey, directory: &Path) -> Result<(), Problem> {
         let entry = self.entry(key, directory)?;
         let _not_while_starting = entry.starting.lock().await;
         // A driver that still works would take this for somebody else's deletion.
@@ -283,16 +282,5 @@ impl PodRuntime for DockerRuntime {
         prepare::discard(&self.engine, key).await?;
         lock(&self.pods).remove(key);
         Ok(())
-    }
-}
-
-/// The same error for one more who waits.
-fn again(error: &PortError) -> PortError {
-    PortError {
-        class: error.class,
-        message: error.chain(),
-        reason: error.reason,
-        retry_after: error.retry_after,
-        source: None,
     }
 }

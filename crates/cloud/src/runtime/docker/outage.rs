@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use orlop_core::backoff::{Backoff, Growth};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::time::Time;
 
 use super::error;
@@ -27,7 +27,7 @@ pub(in crate::runtime) struct Outage {
 
 impl Outage {
     /// Waits before the next try; gives up with the error when waiting is of no use, or has been long enough.
-    pub(in crate::runtime) async fn wait(&mut self, error: PortError) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn wait(&mut self, error: Problem) -> Result<(), Problem> {
         // What was not found any more is looked at again.
         let retryable = error.class.is_retryable() || error.class == Class::NotFound;
         if !retryable || self.waited >= PATIENCE {
@@ -49,7 +49,7 @@ impl Outage {
     }
 
     /// Notes a call that failed: with the first that is not answered an outage begins.
-    pub(in crate::runtime) fn note(&mut self, error: &PortError) {
+    pub(in crate::runtime) fn note(&mut self, error: &Problem) {
         if is_lost_connection(error) && (self.began.is_none() || self.over.is_some()) {
             (self.began, self.over) = (Some(now()), None);
         }
@@ -71,7 +71,7 @@ impl Outage {
     }
 }
 
-fn is_lost_connection(error: &PortError) -> bool {
+fn is_lost_connection(error: &Problem) -> bool {
     let source = error.source.as_ref().and_then(|source| source.downcast_ref::<bollard::errors::Error>());
     source.is_some_and(|source| error::status(source).is_none())
 }
@@ -80,9 +80,9 @@ fn is_lost_connection(error: &PortError) -> bool {
 mod tests {
     use super::*;
 
-    fn lost() -> PortError {
+    fn lost() -> Problem {
         let source = bollard::errors::Error::IOError { err: std::io::ErrorKind::ConnectionRefused.into() };
-        PortError::new(Class::Transient, "connection lost").because(source)
+        Problem::new(Class::Transient, "connection lost").because(source)
     }
 
     #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ mod tests {
         assert!((60..70).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
         outage.end();
         assert!(outage.wait(lost()).await.is_ok());
-        let denied = outage.wait(PortError::new(Class::Denied, "no")).await;
+        let denied = outage.wait(Problem::new(Class::Denied, "no")).await;
         assert_eq!(denied.unwrap_err().class, Class::Denied);
     }
 
@@ -106,7 +106,7 @@ mod tests {
     async fn only_what_was_killed_about_an_outage_is_explained_by_it() {
         let mut outage = Outage::default();
         assert!(!outage.explains(now()));
-        outage.wait(PortError::new(Class::Transient, "answered 500")).await.unwrap();
+        outage.wait(Problem::new(Class::Transient, "answered 500")).await.unwrap();
         assert!(!outage.explains(now()));
         outage.wait(lost()).await.unwrap();
         let began = outage.began.unwrap();

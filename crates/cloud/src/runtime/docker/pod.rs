@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::time::Time;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
@@ -32,7 +32,7 @@ pub(in crate::runtime) struct PodLock<'a> {
 
 impl Pod {
     /// The pod whose records are in `directory`.
-    pub(in crate::runtime) fn open(directory: &Path) -> Result<Self, PortError> {
+    pub(in crate::runtime) fn open(directory: &Path) -> Result<Self, Problem> {
         let files = Files::new(directory);
         let control = watch::Sender::new(files.control()?);
         Ok(Self { files, control, changes: Arc::default(), outage: watch::Sender::default() })
@@ -75,7 +75,7 @@ impl Pod {
 
 impl PodLock<'_> {
     /// Changes what is asked of the pod: on disk first, then for everybody.
-    pub(in crate::runtime) async fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), Problem> {
         let mut control = self.pod.control();
         change(&mut control);
         if control == self.pod.control() {

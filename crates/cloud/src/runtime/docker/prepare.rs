@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use orlop_core::backoff::Backoff;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::create::{self, Surroundings};
 use super::engine::{Created, Engine};
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// Creates the containers of a pod and records it; nothing of it has run before, and nothing runs after.
 ///
 /// Dropping the future leaves containers that a second call adopts.
-pub(super) async fn pod(engine: &Engine, images: &Images, files: &Files, plan: &PodPlan) -> Result<Record, PortError> {
+pub(super) async fn pod(engine: &Engine, images: &Images, files: &Files, plan: &PodPlan) -> Result<Record, Problem> {
     match containers(engine, images, files, plan).await {
         Ok(containers) => {
             let record = Record::new(plan, containers, now());
@@ -42,7 +42,7 @@ pub(super) async fn pod(engine: &Engine, images: &Images, files: &Files, plan: &
 }
 
 /// Deletes all containers of a pod.
-pub(super) async fn discard(engine: &Engine, key: &PodKey) -> Result<(), PortError> {
+pub(super) async fn discard(engine: &Engine, key: &PodKey) -> Result<(), Problem> {
     for container in engine.list(key).await? {
         if let Some(id) = &container.id {
             engine.remove(id).await?;
@@ -56,7 +56,7 @@ async fn containers(
     images: &Images,
     files: &Files,
     plan: &PodPlan,
-) -> Result<Vec<Container>, PortError> {
+) -> Result<Vec<Container>, Problem> {
     let all: Vec<&ContainerPlan> = plan.init.iter().chain([&plan.main]).collect();
     let mut users = Vec::with_capacity(all.len());
     for container in &all {
@@ -92,7 +92,7 @@ async fn containers(
 }
 
 /// Gives what was delivered to the user that the image names: root's files would be closed to it.
-async fn give_inputs(engine: &Engine, plan: &PodPlan, id: &str, image_user: &str) -> Result<(), PortError> {
+async fn give_inputs(engine: &Engine, plan: &PodPlan, id: &str, image_user: &str) -> Result<(), Problem> {
     let (user, group) = image_user.split_once(':').unwrap_or((image_user, ""));
     if plan.delivered.is_empty() || matches!(user, "" | "0" | "root") {
         return Ok(());
@@ -112,7 +112,7 @@ async fn give_inputs(engine: &Engine, plan: &PodPlan, id: &str, image_user: &str
 }
 
 /// The number of a user by the list of users in a container.
-async fn user_of(engine: &Engine, plan: &PodPlan, id: &str, name: &str) -> Result<Option<u32>, PortError> {
+async fn user_of(engine: &Engine, plan: &PodPlan, id: &str, name: &str) -> Result<Option<u32>, Problem> {
     let limits = Limits { max_bytes: 1 << 20, max_entries: 1 };
     let copied = match archive::copy(engine, id, "/etc/passwd", &plan.directory, limits).await {
         Err(error) if error.class == Class::NotFound => return Ok(None),
@@ -137,7 +137,7 @@ fn name(plan: &PodPlan, index: usize) -> String {
 }
 
 /// Engines take paths as text.
-fn check(container: &ContainerPlan) -> Result<(), PortError> {
+fn check(container: &ContainerPlan) -> Result<(), Problem> {
     let odd = |path: &Path| path.to_str().is_none() || !path.is_absolute();
     match container.mounts.iter().find(|mount| odd(&mount.source)) {
         None => Ok(()),
@@ -147,7 +147,7 @@ fn check(container: &ContainerPlan) -> Result<(), PortError> {
                 container.name,
                 mount.source.display()
             );
-            Err(PortError::new(Class::Invalid, message))
+            Err(Problem::new(Class::Invalid, message))
         }
     }
 }
@@ -159,7 +159,7 @@ async fn one(
     container: &ContainerPlan,
     name: &str,
     around: &Surroundings<'_>,
-) -> Result<String, PortError> {
+) -> Result<String, Problem> {
     let mut tries = 0;
     loop {
         let created = engine.create(name, create::body(plan, container, around)).await;
@@ -174,23 +174,23 @@ async fn one(
             None if tries < TRIES => {
                 tokio::time::sleep(Backoff { base: AGAIN, ..Backoff::default() }.delay(tries, 0.0)).await;
             }
-            None => return Err(PortError::new(Class::Conflict, format!("creating container `{name}` failed: {told}"))),
+            None => return Err(Problem::new(Class::Conflict, format!("creating container `{name}` failed: {told}"))),
         }
         tries += 1;
     }
 }
 
-fn taken(name: &str, id: &str, owner: &str) -> PortError {
+fn taken(name: &str, id: &str, owner: &str) -> Problem {
     let message = format!(
         "the name `{name}` is taken by container {id} of {owner}; delete or rename that container, nothing was changed"
     );
-    PortError::new(Class::Exists, message).with_reason("NameConflict")
+    Problem::new(Class::Exists, message).with_reason("NameConflict")
 }
 
 /// An engine may quote what it does not like.
-fn masked(error: &PortError, container: &ContainerPlan) -> PortError {
+fn masked(error: &Problem, container: &ContainerPlan) -> Problem {
     let secrets = container.env.iter().filter(|(_, text)| text.secret).map(|(_, text)| &text.value);
     let masker = crate::runtime::logs::Masker::new(secrets);
     // The cause holds the same text, so it goes.
-    PortError { reason: error.reason, ..PortError::new(error.class, masker.mask_text(&error.message)) }
+    Problem { reason: error.reason, ..Problem::new(error.class, masker.mask_text(&error.message)) }
 }

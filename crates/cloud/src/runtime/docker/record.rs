@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -139,35 +139,35 @@ impl Files {
         Self { directory: directory.to_owned() }
     }
 
-    pub(super) fn record(&self) -> Result<Option<Record>, PortError> {
+    pub(super) fn record(&self) -> Result<Option<Record>, Problem> {
         self.read("docker.json")
     }
 
-    pub(super) fn write_record(&self, record: &Record) -> Result<(), PortError> {
+    pub(super) fn write_record(&self, record: &Record) -> Result<(), Problem> {
         self.write("docker.json", record)
     }
 
-    pub(super) fn control(&self) -> Result<Control, PortError> {
+    pub(super) fn control(&self) -> Result<Control, Problem> {
         Ok(self.read("docker-control.json")?.unwrap_or_default())
     }
 
-    pub(super) fn write_control(&self, control: &Control) -> Result<(), PortError> {
+    pub(super) fn write_control(&self, control: &Control) -> Result<(), Problem> {
         self.write("docker-control.json", control)
     }
 
-    pub(super) fn progress(&self) -> Result<Vec<Progress>, PortError> {
+    pub(super) fn progress(&self) -> Result<Vec<Progress>, Problem> {
         Ok(self.read("docker-progress.json")?.unwrap_or_default())
     }
 
-    pub(super) fn write_progress(&self, progress: &[Progress]) -> Result<(), PortError> {
+    pub(super) fn write_progress(&self, progress: &[Progress]) -> Result<(), Problem> {
         self.write("docker-progress.json", progress)
     }
 
-    pub(super) fn exit(&self) -> Result<Option<PodExit>, PortError> {
+    pub(super) fn exit(&self) -> Result<Option<PodExit>, Problem> {
         self.read("docker-exit.json")
     }
 
-    pub(super) fn write_exit(&self, exit: &PodExit) -> Result<(), PortError> {
+    pub(super) fn write_exit(&self, exit: &PodExit) -> Result<(), Problem> {
         self.write("docker-exit.json", exit)
     }
 
@@ -181,7 +181,7 @@ impl Files {
         self.directory.join(format!("termination-{index}"))
     }
 
-    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, PortError> {
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Problem> {
         let path = self.directory.join(name);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
@@ -190,26 +190,26 @@ impl Files {
         };
         serde_json::from_slice(&bytes).map(Some).map_err(|error| {
             let message = format!("the record {} of a pod cannot be read", path.display());
-            PortError::new(Class::Fatal, message).because(error)
+            Problem::new(Class::Fatal, message).because(error)
         })
     }
 
-    fn write<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<(), PortError> {
+    fn write<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<(), Problem> {
         let path = self.directory.join(name);
         let bytes = serde_json::to_vec(value).map_err(|error| {
-            PortError::new(Class::Invalid, format!("{} cannot be written as JSON", path.display())).because(error)
+            Problem::new(Class::Invalid, format!("{} cannot be written as JSON", path.display())).because(error)
         })?;
         replace(&path, &bytes, Durable::Yes).map_err(|error| trouble(error, "writing", &path))
     }
 }
 
-fn trouble(error: std::io::Error, doing: &str, path: &Path) -> PortError {
-    let class = match PortError::from(std::io::Error::from(error.kind())).class {
+fn trouble(error: std::io::Error, doing: &str, path: &Path) -> Problem {
+    let class = match Problem::from(std::io::Error::from(error.kind())).class {
         // A directory that is not there is no answer about the pod.
         Class::NotFound | Class::Exists => Class::Fatal,
         class => class,
     };
-    PortError::new(class, format!("{doing} {} failed: {error}", path.display())).because(error)
+    Problem::new(class, format!("{doing} {} failed: {error}", path.display())).because(error)
 }
 
 /// The boot this machine is in, where it tells.

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use futures::StreamExt as _;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::engine::Engine;
 use super::record::{Container, Words};
@@ -27,7 +27,7 @@ pub(super) async fn last(
     container: &Container,
     exit_code: i32,
     masker: &Masker,
-) -> Result<(String, bool), PortError> {
+) -> Result<(String, bool), Problem> {
     let said = match &container.words {
         Words::None => Vec::new(),
         Words::File(path) => from_file(path)?,
@@ -50,19 +50,19 @@ pub(super) fn prepare(path: &Path) -> std::io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o666))
 }
 
-fn from_file(path: &Path) -> Result<Vec<u8>, PortError> {
+fn from_file(path: &Path) -> Result<Vec<u8>, Problem> {
     let mut said = Vec::new();
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(said),
-        Err(error) => return Err(PortError::from(error)),
+        Err(error) => return Err(Problem::from(error)),
     };
     file.take(READ_MAX as u64).read_to_end(&mut said)?;
     Ok(said)
 }
 
 /// Out of the container, which may have put anything there: a link is followed inside of it, by the engine.
-async fn from_container(engine: &Engine, id: &str, path: &str) -> Result<Vec<u8>, PortError> {
+async fn from_container(engine: &Engine, id: &str, path: &str) -> Result<Vec<u8>, Problem> {
     let Some(path) = archive::resolve(engine, id, path).await? else { return Ok(Vec::new()) };
     let mut stream = archive::stream(engine, id, &path).boxed();
     let mut bytes = Vec::new();

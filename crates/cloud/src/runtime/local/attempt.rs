@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use orlop_core::attempt::{AttemptKey, AttemptSpec};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::time::Time;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -48,37 +48,16 @@ pub(super) struct Live {
 }
 
 /// Answer to the start of an attempt: its reference, or why there is none.
-pub(super) type Answer = Result<ObjectReference, Refusal>;
-
-/// A port's error that several callers can get.
-#[derive(Clone, Debug)]
-pub(super) struct Refusal(Arc<PortError>);
+pub(super) type Answer = Result<ObjectReference, Problem>;
 
 /// An order of the host to an attempt; answered once it is written down and under way.
 pub(super) enum Command {
     /// End it, killing after this grace; none: the template's.
-    Cancel(Option<Duration>, oneshot::Sender<Result<(), PortError>>),
+    Cancel(Option<Duration>, oneshot::Sender<Result<(), Problem>>),
     /// Stop its clock, or let it go on.
-    Freeze(bool, oneshot::Sender<Result<(), PortError>>),
+    Freeze(bool, oneshot::Sender<Result<(), Problem>>),
     /// Follow it no more: nothing of it runs, whatever the runtime says.
     Release,
-}
-
-impl From<PortError> for Refusal {
-    fn from(error: PortError) -> Self {
-        Self(Arc::new(error))
-    }
-}
-
-impl From<Refusal> for PortError {
-    fn from(refusal: Refusal) -> Self {
-        Arc::try_unwrap(refusal.0).unwrap_or_else(|shared| {
-            let mut error = Self::new(shared.class, shared.chain());
-            error.reason = shared.reason;
-            error.retry_after = shared.retry_after;
-            error
-        })
-    }
 }
 
 impl<R: PodRuntime + ?Sized> Inner<R> {
@@ -143,7 +122,7 @@ impl<R: PodRuntime + ?Sized> Attempt<R> {
     }
 
     /// Makes the volumes of a pod that has not started. Blocks.
-    pub(super) fn prepare(&self, intent: &PodIntent) -> Result<(), PortError> {
+    pub(super) fn prepare(&self, intent: &PodIntent) -> Result<(), Problem> {
         self.inner.layout.memory().map_or(Ok(()), memory::secure)?;
         let pod = &self.template.pod;
         if pod.volumes.is_empty() {
@@ -158,7 +137,7 @@ impl<R: PodRuntime + ?Sized> Attempt<R> {
     }
 
     /// The plan of a pod whose volumes are made, with the mounts of its artifacts. Blocks.
-    pub(super) fn plan(&self, intent: &PodIntent, missing: Missing) -> Result<PodPlan, PortError> {
+    pub(super) fn plan(&self, intent: &PodIntent, missing: Missing) -> Result<PodPlan, Problem> {
         let mut plan = self.bare_plan(intent, missing)?;
         let pod = self.dir.pod(intent.record.number);
         plan.delivered = delivered(&self.spec.inputs, &plan.main.mounts, &pod);
@@ -169,7 +148,7 @@ impl<R: PodRuntime + ?Sized> Attempt<R> {
     }
 
     /// The plan of a pod as its template alone gives it. Blocks.
-    pub(super) fn bare_plan(&self, intent: &PodIntent, missing: Missing) -> Result<PodPlan, PortError> {
+    pub(super) fn bare_plan(&self, intent: &PodIntent, missing: Missing) -> Result<PodPlan, Problem> {
         let pod = self.dir.pod(intent.record.number);
         let identity = self.identity(intent);
         let (stdout, stderr) = self.inner.layout.logs(&self.spec.key);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, statfs};
 use orlop_core::attempt::{ArtifactCollection, FileValue, OutputFile};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::status::ArtifactRecord;
 
 use super::attempt::Attempt;
@@ -27,7 +27,7 @@ const TRIES: u32 = 8;
 pub(super) struct Collected {
     pub(super) files: Vec<FileValue>,
     pub(super) artifacts: Vec<ArtifactRecord>,
-    pub(super) trouble: Option<PortError>,
+    pub(super) trouble: Option<Problem>,
 }
 
 /// Collects the outputs of a pod.
@@ -48,7 +48,7 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
         Ok(secrets) => secrets,
         Err(error) => return Collected { trouble: Some(error), ..collected },
     };
-    let mut trouble = |error: PortError| {
+    let mut trouble = |error: Problem| {
         tracing::debug!(attempt = %attempt.spec.key, error = error.chain(), "an output cannot be collected");
         collected.trouble.get_or_insert(error);
     };
@@ -79,7 +79,7 @@ struct Secret {
 }
 
 /// The secrets that a pod saw.
-async fn secrets(plan: &PodPlan) -> Result<Vec<Secret>, PortError> {
+async fn secrets(plan: &PodPlan) -> Result<Vec<Secret>, Problem> {
     let variables = plan.init.iter().chain([&plan.main]).flat_map(|container| &container.env);
     let of_variable = |(name, text): &(String, EnvText)| Secret {
         source: format!("variable {name}"),
@@ -103,13 +103,13 @@ fn held<'a>(secrets: &'a [Secret], text: &str) -> Option<&'a Secret> {
 }
 
 /// The error for a value that may not be recorded.
-fn holds_secret(output: &OutputFile, secret: &Secret) -> PortError {
+fn holds_secret(output: &OutputFile, secret: &Secret) -> Problem {
     let message = format!(
         "output file {} at {} holds the value of the Secret in {}, and outputs are recorded in the open; hand secrets on by \
          a volume or an artifact",
         output.name, output.path, secret.source
     );
-    PortError::new(Class::Denied, message).with_reason("Forbidden")
+    Problem::new(Class::Denied, message).with_reason("Forbidden")
 }
 
 /// A path inside the pod as a path of this machine; none when there is nothing.
@@ -118,7 +118,7 @@ async fn find<R: PodRuntime + ?Sized>(
     plan: &PodPlan,
     number: u32,
     inside: &str,
-) -> Result<Option<PathBuf>, PortError> {
+) -> Result<Option<PathBuf>, Problem> {
     if ["/proc", "/sys"].iter().any(|kernel| Path::new(inside).starts_with(kernel)) {
         return Err(of_kernel(inside));
     }
@@ -146,11 +146,11 @@ fn is_of_kernel(path: &Path) -> bool {
 }
 
 /// The error for what is read there.
-fn of_kernel(path: &str) -> PortError {
+fn of_kernel(path: &str) -> Problem {
     let message = format!(
         "{path} is a file of the kernel, which shows each reader something else; have the step copy what is wanted into a file"
     );
-    PortError::new(Class::Invalid, message).with_reason("OutputInvalid")
+    Problem::new(Class::Invalid, message).with_reason("OutputInvalid")
 }
 
 /// The same through the runtime: for what no mount covers, and for what only the runtime may read.
@@ -159,7 +159,7 @@ async fn fetch<R: PodRuntime + ?Sized>(
     plan: &PodPlan,
     number: u32,
     inside: &str,
-) -> Result<Option<PathBuf>, PortError> {
+) -> Result<Option<PathBuf>, Problem> {
     let (key, scratch) = (followed.pod_key(number), followed.dir.pod(number).scratch());
     let made = scratch.clone();
     blocking(move || Ok(fs::create_dir_all(made)?)).await?;
@@ -171,7 +171,7 @@ async fn fetch<R: PodRuntime + ?Sized>(
 }
 
 /// The error with the path that the container knows.
-fn as_seen_inside(mut error: PortError, outside: &Path, inside: &str) -> PortError {
+fn as_seen_inside(mut error: Problem, outside: &Path, inside: &str) -> Problem {
     error.message = error.message.replace(&*outside.to_string_lossy(), inside.trim_end_matches('/'));
     error
 }
@@ -181,7 +181,7 @@ async fn file_value<R: PodRuntime + ?Sized>(
     plan: &PodPlan,
     number: u32,
     output: &OutputFile,
-) -> Result<Option<FileValue>, PortError> {
+) -> Result<Option<FileValue>, Problem> {
     let content = attempt(TRIES, || async {
         let read = |path: PathBuf| blocking(move || Ok(read_value(&path)?));
         let Some(path) = find(followed, plan, number, &output.path).await? else { return Ok(None) };
@@ -203,7 +203,7 @@ async fn artifact_record<R: PodRuntime + ?Sized>(
     plan: &PodPlan,
     number: u32,
     output: &ArtifactCollection,
-) -> Result<Option<ArtifactRecord>, PortError> {
+) -> Result<Option<ArtifactRecord>, Problem> {
     let location = attempt(TRIES, || async {
         let Some(path) = find(followed, plan, number, &output.path).await? else { return Ok(None) };
         let put = async |path: PathBuf| {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use orlop_core::attempt::{ArtifactDelivery, ArtifactSource};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::name::sha256_hex;
 
 use super::attempt::Inner;
@@ -80,7 +80,7 @@ pub(super) fn delivered(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &Pod
 pub(super) async fn check<R: PodRuntime + ?Sized>(
     inner: &Inner<R>,
     inputs: &[ArtifactDelivery],
-) -> Result<(), PortError> {
+) -> Result<(), Problem> {
     for input in inputs {
         if let ArtifactSource::Stored { location, .. } = &input.source
             && !inner.ports.store.contains(location).await?
@@ -89,7 +89,7 @@ pub(super) async fn check<R: PodRuntime + ?Sized>(
                 "{} is not in the store of this run; run the step that makes it again, with `orlop flow retry RUN --step STEP`",
                 location.reference
             );
-            return Err(unavailable(input, &PortError::new(Class::NotFound, what)));
+            return Err(unavailable(input, &Problem::new(Class::NotFound, what)));
         }
     }
     Ok(())
@@ -105,8 +105,8 @@ pub(super) async fn deliver<R: PodRuntime + ?Sized>(
     inputs: &[ArtifactDelivery],
     main: &ContainerPlan,
     pod: &PodDir,
-    failed: &(impl Fn(&PortError) + Sync),
-) -> Result<(), PortError> {
+    failed: &(impl Fn(&Problem) + Sync),
+) -> Result<(), Problem> {
     for (number, input) in inputs.iter().enumerate() {
         match place(input, &main.mounts, pod.artifact(number)) {
             DeliveryTarget::Own(target) => put(inner, input, target, failed).await?,
@@ -122,7 +122,7 @@ pub(super) async fn deliver<R: PodRuntime + ?Sized>(
             }
             DeliveryTarget::Blocked(why) => {
                 let message = format!("input artifact {} has no place at {}: {why}", input.name, input.path);
-                return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
+                return Err(Problem::new(Class::Invalid, message).with_reason("TemplateInvalid"));
             }
         }
     }
@@ -134,7 +134,7 @@ pub(super) async fn deliver<R: PodRuntime + ?Sized>(
 }
 
 /// The path below a volume's directory, its parents made.
-fn below(root: &Path, rest: &Path) -> Result<PathBuf, PortError> {
+fn below(root: &Path, rest: &Path) -> Result<PathBuf, Problem> {
     let name = rest.file_name().unwrap_or_default();
     let parent = match rest.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         Some(parent) => make_directories(root, parent)?,
@@ -147,8 +147,8 @@ async fn put<R: PodRuntime + ?Sized>(
     inner: &Inner<R>,
     input: &ArtifactDelivery,
     target: PathBuf,
-    failed: &(impl Fn(&PortError) + Sync),
-) -> Result<(), PortError> {
+    failed: &(impl Fn(&Problem) + Sync),
+) -> Result<(), Problem> {
     let fetch = || async {
         let clear = target.clone();
         blocking(move || {
@@ -163,25 +163,25 @@ async fn put<R: PodRuntime + ?Sized>(
             }
             ArtifactSource::Http(source) => match &inner.ports.download {
                 Some(download) => download.fetch(source, &target).await,
-                None => Err(PortError::new(
+                None => Err(Problem::new(
                     Class::Invalid,
                     "this build cannot fetch artifacts over HTTP: it lacks the feature `remote-artifacts`",
                 )),
             },
         }
     };
-    let failed = |error: &PortError| failed(&named(input, error, error.class));
+    let failed = |error: &Problem| failed(&named(input, error, error.class));
     // What was worth more tries has had them.
     attempt_watched(TRIES, fetch, failed).await.map_err(|error| unavailable(input, &error))
 }
 
-fn unavailable(input: &ArtifactDelivery, error: &PortError) -> PortError {
+fn unavailable(input: &ArtifactDelivery, error: &Problem) -> Problem {
     let class = if error.class.is_retryable() { Class::NotFound } else { error.class };
     named(input, error, class)
 }
 
-fn named(input: &ArtifactDelivery, error: &PortError, class: Class) -> PortError {
-    PortError::new(class, format!("{} (input artifact `{}`)", error.chain(), input.name))
+fn named(input: &ArtifactDelivery, error: &Problem, class: Class) -> Problem {
+    Problem::new(class, format!("{} (input artifact `{}`)", error.chain(), input.name))
         .with_reason("ArtifactUnavailable")
 }
 
@@ -199,11 +199,11 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Moves what is in a delivered tree into the directory it is meant to fill.
-fn spread(tree: &Path, root: &Path) -> Result<(), PortError> {
+fn spread(tree: &Path, root: &Path) -> Result<(), Problem> {
     if !tree.is_dir() {
         remove(tree)?;
         let message = format!("a file cannot be delivered at {}, which is a directory", root.display());
-        return Err(PortError::new(Class::Invalid, message).with_reason("ArtifactUnavailable"));
+        return Err(Problem::new(Class::Invalid, message).with_reason("ArtifactUnavailable"));
     }
     for entry in fs::read_dir(tree)? {
         let entry = entry?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::{AttemptDelay, DelayCause};
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::WaitsOn;
@@ -162,7 +162,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
     }
 
     /// Starts what is to start. Until the host has its answer that is one pod, whose errors are the answer.
-    async fn start(&mut self, decision: &Decision) -> Result<(), PortError> {
+    async fn start(&mut self, decision: &Decision) -> Result<(), Problem> {
         let inner = self.attempt.inner.clone();
         let request = self.attempt.template.pod.request();
         for start in &decision.start {
@@ -202,7 +202,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
     }
 
     /// Takes in what was heard; an error is the answer to the host's start.
-    async fn handle(&mut self, heard: Heard) -> Option<PortError> {
+    async fn handle(&mut self, heard: Heard) -> Option<Problem> {
         match heard {
             Heard::Time => {}
             Heard::Command(command) => self.obey(command).await,
@@ -290,7 +290,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         self.stop();
     }
 
-    async fn freeze(&mut self, on: bool) -> Result<(), PortError> {
+    async fn freeze(&mut self, on: bool) -> Result<(), Problem> {
         let now = self.attempt.inner.now();
         let before = self.control.pauses.clone();
         if on {
@@ -324,12 +324,12 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         Err(error)
     }
 
-    async fn set_frozen(&self, number: u32, on: bool) -> Result<(), PortError> {
+    async fn set_frozen(&self, number: u32, on: bool) -> Result<(), Problem> {
         let directory = self.attempt.dir.pod(number).runtime;
         self.attempt.inner.runtime.freeze(&self.attempt.pod_key(number), &directory, on).await
     }
 
-    async fn write_control(&self) -> Result<(), PortError> {
+    async fn write_control(&self) -> Result<(), Problem> {
         let (path, record) = (self.attempt.dir.control(), self.control.clone());
         blocking(move || write(&path, &record)).await
     }
@@ -369,7 +369,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
     }
 
     /// Answers that the attempt does not exist.
-    async fn refuse(mut self, error: PortError, trace: Trace) {
+    async fn refuse(mut self, error: Problem, trace: Trace) {
         let inner = self.attempt.inner.clone();
         self.lives.shutdown().await;
         self.give_back();
@@ -380,12 +380,12 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             }
         }
         inner.live().remove(&self.attempt.spec.key);
-        self.answer.send_replace(Some(Err(error.into())));
+        self.answer.send_replace(Some(Err(error)));
     }
 }
 
 /// The answer to a start there is no room for.
-pub(super) fn no_room() -> PortError {
+pub(super) fn no_room() -> Problem {
     let message = "other steps have what this one asks for of the machine's CPU, memory or GPUs";
-    PortError::new(Class::Capacity, message).with_reason("Throttled").retry_after(NO_ROOM)
+    Problem::new(Class::Capacity, message).with_reason("Throttled").retry_after(NO_ROOM)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::pin::pin;
 
 use orlop_core::attempt::{AttemptEnd, ContainerEnd, EndResult, PodEnd};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::spec::status::cut_message;
 use serde_json::json;
 
@@ -120,7 +120,7 @@ fn has_run(pod: &PodIntent) -> bool {
 }
 
 /// What a success becomes whose outputs cannot be taken.
-fn untaken(trouble: &PortError) -> JobOutcome {
+fn untaken(trouble: &Problem) -> JobOutcome {
     let reason = trouble.reason.unwrap_or("OutputMissing").to_owned();
     JobOutcome::Failed { reason, message: trouble.message.clone() }
 }
@@ -137,7 +137,7 @@ fn failed_pods(pods: &[&PodRecord]) -> Vec<PodEnd> {
 }
 
 /// Deletes what only the pods needed, secrets first of all.
-fn clean<R: PodRuntime + ?Sized>(attempt: &Attempt<R>, numbers: &[u32]) -> Result<(), PortError> {
+fn clean<R: PodRuntime + ?Sized>(attempt: &Attempt<R>, numbers: &[u32]) -> Result<(), Problem> {
     for number in numbers {
         let pod = attempt.dir.pod(*number);
         discard_volumes(&attempt.places(&pod))?;

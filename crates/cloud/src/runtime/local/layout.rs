@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orlop_core::attempt::AttemptKey;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::name::sha256_hex;
 
 use super::memory;
@@ -100,12 +100,12 @@ impl Layout {
     ///
     /// # Errors
     /// Invalid when its flow or step has no plain name.
-    pub(super) fn attempt(&self, key: &AttemptKey) -> Result<AttemptDir, PortError> {
+    pub(super) fn attempt(&self, key: &AttemptKey) -> Result<AttemptDir, Problem> {
         let instance = key.instance();
         for name in [instance.as_str(), &key.flow] {
             if !is_component(name) {
                 let message = format!("attempt {key}: `{name}` cannot be the name of a directory");
-                return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
+                return Err(Problem::new(Class::Invalid, message).with_reason("TemplateInvalid"));
             }
         }
         let number = key.attempt.to_string();

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::DelayCause;
 use orlop_core::spec::status::WaitsOn;
 use tokio::sync::{mpsc, watch};
@@ -62,7 +62,7 @@ pub(super) enum News {
 pub(super) type PodNews = (u32, News);
 
 /// The end of a pod's task: its number and how the pod ended, or why it could not be created.
-pub(super) type Ended = (u32, Result<PodExit, PortError>);
+pub(super) type Ended = (u32, Result<PodExit, Problem>);
 
 /// A pod as it is followed.
 pub(super) struct Life<R: ?Sized> {
@@ -104,7 +104,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         (number, end)
     }
 
-    async fn follow(&mut self) -> Result<PodExit, PortError> {
+    async fn follow(&mut self) -> Result<PodExit, Problem> {
         let exit = match self.begin().await {
             Ok(Begun::Running(handle)) => {
                 self.tell(News::Started(handle));
@@ -129,7 +129,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     }
 
     /// What keeps the pod from starting will be tried again.
-    fn delayed(&self, error: &PortError) {
+    fn delayed(&self, error: &Problem) {
         tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be started yet");
         let reason = error.reason.unwrap_or("StartError").to_owned();
         self.tell(News::Delayed(DelayCause { on: WaitsOn::FirstPod, reason, message: error.chain() }));
@@ -147,7 +147,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     }
 
     /// Brings the pod to run, or finds that it does.
-    async fn begin(&mut self) -> Result<Begun, PortError> {
+    async fn begin(&mut self) -> Result<Begun, Problem> {
         if let Some(handle) = self.known().await? {
             return Ok(Begun::Running(handle));
         }
@@ -190,7 +190,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     }
 
     /// What runs the pod, if that is written down.
-    async fn known(&self) -> Result<Option<PodHandle>, PortError> {
+    async fn known(&self) -> Result<Option<PodHandle>, Problem> {
         let path = self.dir.started();
         blocking(move || read::<(String, String)>(&path))
             .await
@@ -198,7 +198,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     }
 
     /// One try. `asked` tells whether the runtime was asked to start it.
-    async fn try_begin(&mut self, asked: &mut bool) -> Result<Begun, PortError> {
+    async fn try_begin(&mut self, asked: &mut bool) -> Result<Begun, Problem> {
         let mut orders = self.orders.clone();
         let prepare = async {
             self.prepare().await?;
@@ -230,7 +230,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     }
 
     /// Makes volumes and artifacts, once: after that is written down the pod may run and nothing is touched again.
-    async fn prepare(&self) -> Result<(), PortError> {
+    async fn prepare(&self) -> Result<(), Problem> {
         let (attempt, intent, dir) = (self.attempt.clone(), self.intent.clone(), self.dir.clone());
         let plan = blocking(move || {
             if read::<bool>(&dir.prepared())?.is_some() {
@@ -373,13 +373,13 @@ async fn changed(orders: &mut watch::Receiver<Orders>) {
 }
 
 /// The error of a pod that could not be started for long, and why the last time.
-fn gave_up(error: &PortError) -> PortError {
+fn gave_up(error: &Problem) -> Problem {
     let message = format!("{}; tried for {} minutes", error.chain(), START_BUDGET.as_secs() / 60);
-    PortError::new(Class::Fatal, message).with_reason(error.reason.unwrap_or("StartError"))
+    Problem::new(Class::Fatal, message).with_reason(error.reason.unwrap_or("StartError"))
 }
 
 /// What an error makes of a pod that has not run.
-fn failure(error: &PortError) -> PodResult {
+fn failure(error: &Problem) -> PodResult {
     let reason = error.reason.unwrap_or(match error.class {
         Class::Denied => "Forbidden",
         Class::Exists => "NameConflict",

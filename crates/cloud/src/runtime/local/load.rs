@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 
 use orlop_core::attempt::AttemptEnd;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::spec::meta::ObjectReference;
 
 use super::layout::{AttemptDir, Layout, file_name};
@@ -33,7 +33,7 @@ pub(super) struct AttemptTrace {
 ///
 /// # Errors
 /// Fatal when one is damaged; Denied or Transient as the file system says.
-pub(super) fn load(dir: &AttemptDir) -> Result<AttemptTrace, PortError> {
+pub(super) fn load(dir: &AttemptDir) -> Result<AttemptTrace, Problem> {
     let Some(record) = read::<AttemptRecord>(&dir.attempt())? else { return Ok(AttemptTrace::default()) };
     let mut known = AttemptTrace {
         record: Some(record),
@@ -60,7 +60,7 @@ pub(super) fn load(dir: &AttemptDir) -> Result<AttemptTrace, PortError> {
 ///
 /// # Errors
 /// Capacity, Denied or Transient as the file system says.
-pub(super) fn create(layout: &Layout, dir: &AttemptDir, record: AttemptRecord) -> Result<AttemptRecord, PortError> {
+pub(super) fn create(layout: &Layout, dir: &AttemptDir, record: AttemptRecord) -> Result<AttemptRecord, Problem> {
     fs::create_dir_all(&dir.path)?;
     let (stdout, _) = layout.logs(&record.spec.key);
     stdout.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -73,7 +73,7 @@ pub(super) fn create(layout: &Layout, dir: &AttemptDir, record: AttemptRecord) -
 /// # Errors
 /// Denied or Transient as the file system says, as long as the attempt is still there; what cannot be deleted after that
 /// is tried again when the run directory is opened.
-pub(super) fn discard(layout: &Layout, dir: &AttemptDir) -> Result<(), PortError> {
+pub(super) fn discard(layout: &Layout, dir: &AttemptDir) -> Result<(), Problem> {
     if let Some(memory) = dir.memory() {
         removed(fs::remove_dir_all(memory)).map_err(|error| undeletable(memory, error))?;
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::name::sha256_hex;
 
 use super::load::removed;
@@ -33,7 +33,7 @@ pub(super) fn secure(top: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Denied or Transient as the file system says.
-pub fn remove_memory(options: &LocalOptions) -> Result<(), PortError> {
+pub fn remove_memory(options: &LocalOptions) -> Result<(), Problem> {
     let Some(memory) = &options.memory_dir else { return Ok(()) };
     let top = top(memory, &fs::canonicalize(&options.run_dir)?);
     match fs::symlink_metadata(&top) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use orlop_core::attempt::AttemptSpec;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -76,15 +76,15 @@ pub(super) struct PodIntent {
 ///
 /// # Errors
 /// Capacity, Denied or Transient as the file system says.
-pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), PortError> {
+pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), Problem> {
     let failed = |error: io::Error| {
-        let class = PortError::from(io::Error::from(error.kind())).class;
+        let class = Problem::from(io::Error::from(error.kind())).class;
         // A directory that is gone comes back when the disk does; it is never a reason to give a record up.
         let class = if class == Class::NotFound { Class::Transient } else { class };
-        PortError::new(class, format!("{error}, while writing {}", path.display())).because(error)
+        Problem::new(class, format!("{error}, while writing {}", path.display())).because(error)
     };
     let bytes = serde_json::to_vec(record).map_err(|error| {
-        PortError::new(Class::Fatal, format!("{} cannot be written as JSON", path.display())).because(error)
+        Problem::new(Class::Fatal, format!("{} cannot be written as JSON", path.display())).because(error)
     })?;
     replace(path, &bytes, Durable::No).map_err(failed)
 }
@@ -93,15 +93,15 @@ pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), PortErr
 ///
 /// # Errors
 /// Fatal when it cannot be understood; Denied or Transient as the file system says.
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PortError> {
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Problem> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
         Err(error) => {
-            let class = PortError::from(io::Error::from(error.kind())).class;
-            return Err(PortError::new(class, format!("{error}, while reading {}", path.display())).because(error));
+            let class = Problem::from(io::Error::from(error.kind())).class;
+            return Err(Problem::new(class, format!("{error}, while reading {}", path.display())).because(error));
         }
     };
     // The machine lost its power before the content was on the disk.
@@ -110,6 +110,6 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PortEr
     }
     serde_json::from_slice(&bytes).map(Some).map_err(|error| {
         let message = format!("{} is damaged; move its directory away to run the attempt anew", path.display());
-        PortError::new(Class::Fatal, message).because(error)
+        Problem::new(Class::Fatal, message).because(error)
     })
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::name::{Parts, bounded};
 use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
@@ -42,7 +42,7 @@ pub(super) fn ensure(
     layout: &Layout,
     owner: &FlowOwner,
     templates: &ResourceTemplates,
-) -> Result<Vec<ObjectReference>, PortError> {
+) -> Result<Vec<ObjectReference>, Problem> {
     let mut refs = Vec::new();
     for template in &templates.volume_claim_templates {
         let reference = reference("PersistentVolumeClaim", template, owner)?;
@@ -73,12 +73,12 @@ pub(super) fn ensure(
     Ok(refs)
 }
 
-fn reference(kind: &str, template: &Value, owner: &FlowOwner) -> Result<ObjectReference, PortError> {
+fn reference(kind: &str, template: &Value, owner: &FlowOwner) -> Result<ObjectReference, Problem> {
     let short = template_name(template).unwrap_or_default();
     let name = bounded(Parts { flow: &owner.name, part: short, suffix: "" }, NAME_MAX);
     if short.is_empty() || !is_component(&name) {
         let message = format!("metadata.name of a {kind} template must be a plain name: `{short}`");
-        return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
+        return Err(Problem::new(Class::Invalid, message).with_reason("TemplateInvalid"));
     }
     Ok(ObjectReference {
         api_version: "v1".into(),
@@ -95,8 +95,8 @@ fn create(
     owner: &FlowOwner,
     reference: &ObjectReference,
     path: &Path,
-    make: impl FnOnce(&Path) -> Result<(), PortError>,
-) -> Result<(), PortError> {
+    make: impl FnOnce(&Path) -> Result<(), Problem>,
+) -> Result<(), Problem> {
     let record = layout.resource(&reference.kind, &reference.name);
     let known = read::<OwnerRecord>(&record)?;
     let is_there = path.symlink_metadata().is_ok();
@@ -124,18 +124,18 @@ fn half_path(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn conflict(reference: &ObjectReference, owner: &str) -> PortError {
+fn conflict(reference: &ObjectReference, owner: &str) -> Problem {
     let message =
         format!("{} {} exists and belongs to {owner}; name the flow otherwise", reference.kind, reference.name);
-    PortError::new(Class::Exists, message).with_reason("ResourceConflict")
+    Problem::new(Class::Exists, message).with_reason("ResourceConflict")
 }
 
 /// Text and binary data of a ConfigMap.
-fn keys(template: &Value) -> Result<BTreeMap<String, Vec<u8>>, PortError> {
+fn keys(template: &Value) -> Result<BTreeMap<String, Vec<u8>>, Problem> {
     let name = template_name(template).unwrap_or_default();
     let invalid = |key: &str, why: &str| {
         let message = format!("ConfigMap template {name}, key `{key}`: {why}");
-        PortError::new(Class::Invalid, message).with_reason("TemplateInvalid")
+        Problem::new(Class::Invalid, message).with_reason("TemplateInvalid")
     };
     let mut keys = BTreeMap::new();
     for (member, binary) in [("binaryData", true), ("data", false)] {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::runtime::blocking::blocking;
 const KEEP_BUDGET: Duration = Duration::from_secs(600);
 
 /// Does it until it works, with a word in the log each time it does not. For what must be done and cannot be refused.
-pub(super) async fn insist<T, F: Future<Output = Result<T, PortError>>>(what: &str, mut work: impl FnMut() -> F) -> T {
+pub(super) async fn insist<T, F: Future<Output = Result<T, Problem>>>(what: &str, mut work: impl FnMut() -> F) -> T {
     let mut tries = 0;
     loop {
         match work().await {

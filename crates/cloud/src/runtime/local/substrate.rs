@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::attempt::{AttemptKey, AttemptSpec, EndResult};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, FlowOwner, Substrate};
 use orlop_core::spec::flow::ResourceTemplates;
 use orlop_core::spec::meta::ObjectReference;
@@ -60,7 +60,7 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
     ///
     /// # Errors
     /// Conflict when another process works on the directory; Denied, Capacity or Transient as the file system says.
-    pub fn open(runtime: Arc<R>, mut options: LocalOptions, ports: LocalPorts) -> Result<Self, PortError> {
+    pub fn open(runtime: Arc<R>, mut options: LocalOptions, ports: LocalPorts) -> Result<Self, Problem> {
         fs::create_dir_all(&options.run_dir)?;
         // Pods see absolute paths, wherever they are started.
         options.run_dir = fs::canonicalize(&options.run_dir)?;
@@ -79,7 +79,7 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
         lock.try_lock().map_err(|error| match error {
             fs::TryLockError::WouldBlock => {
                 let message = format!("{} is in use by another process", inner.options.run_dir.display());
-                PortError::new(Class::Conflict, message)
+                Problem::new(Class::Conflict, message)
             }
             fs::TryLockError::Error(error) => error.into(),
         })?;
@@ -108,18 +108,18 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
     }
 
     /// Has an attempt followed and lets its end through.
-    async fn attend(&self, key: &AttemptKey, quarry: Quarry) -> Result<ObjectReference, PortError> {
+    async fn attend(&self, key: &AttemptKey, quarry: Quarry) -> Result<ObjectReference, Problem> {
         let mut live = self.follow(key, quarry);
         let answer = live.answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
         let answer = answer.unwrap_or_else(|| {
-            Err(PortError::new(Class::Transient, format!("attempt {key} is not followed any more")).into())
+            Err(Problem::new(Class::Transient, format!("attempt {key} is not followed any more")))
         })?;
         self.inner.reports.open(key);
         Ok(answer)
     }
 
     /// Writes down that an attempt nobody follows is to end, so that who takes it up creates nothing for it.
-    async fn condemn(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError> {
+    async fn condemn(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), Problem> {
         let (path, now) = (self.inner.layout.attempt(key)?.control(), self.inner.now());
         blocking(move || {
             let mut control = read::<Control>(&path)?.unwrap_or_default();
@@ -134,8 +134,8 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
         &self,
         key: &AttemptKey,
         ending: Option<Option<Duration>>,
-        command: impl FnOnce(oneshot::Sender<Result<(), PortError>>) -> Command,
-    ) -> Result<Ordered, PortError> {
+        command: impl FnOnce(oneshot::Sender<Result<(), Problem>>) -> Command,
+    ) -> Result<Ordered, Problem> {
         let followed = self.inner.live().get(key).cloned();
         let live = match followed {
             Some(live) => live,
@@ -197,7 +197,7 @@ async fn follow<R: PodRuntime + ?Sized>(
         }
         Err(error) => {
             inner.live().remove(&key);
-            answer.send_replace(Some(Err(error.into())));
+            answer.send_replace(Some(Err(error)));
         }
     }
 }
@@ -213,7 +213,7 @@ async fn take_up<R: PodRuntime + ?Sized>(
     inner: &Arc<Inner<R>>,
     key: &AttemptKey,
     quarry: Quarry,
-) -> Result<AttemptLookup<R>, PortError> {
+) -> Result<AttemptLookup<R>, Problem> {
     let dir = inner.layout.attempt(key)?;
     let place = dir.clone();
     let mut known = blocking(move || load(&place)).await?;
@@ -250,7 +250,7 @@ async fn begin<R: PodRuntime + ?Sized>(
     inner: &Arc<Inner<R>>,
     spec: AttemptSpec,
     dir: &AttemptDir,
-) -> Result<AttemptRecord, PortError> {
+) -> Result<AttemptRecord, Problem> {
     check(inner, &spec.inputs).await?;
     let backoff_default = inner.options.policy.backoff_default;
     let record = AttemptRecord { spec, started_at: inner.now(), backoff_default };
@@ -259,7 +259,7 @@ async fn begin<R: PodRuntime + ?Sized>(
 }
 
 /// The template of an attempt that exists. What was allowed when it was created is not asked again.
-fn adopted(record: &AttemptRecord, options: &LocalOptions) -> Result<JobTemplate, PortError> {
+fn adopted(record: &AttemptRecord, options: &LocalOptions) -> Result<JobTemplate, Problem> {
     let everything = TemplatePolicy {
         allow_privileged: true,
         allow_host_path: vec!["/".into()],
@@ -275,23 +275,23 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
         &self,
         owner: &FlowOwner,
         templates: &ResourceTemplates,
-    ) -> Result<Vec<ObjectReference>, PortError> {
+    ) -> Result<Vec<ObjectReference>, Problem> {
         let (inner, owner, templates) = (self.inner.clone(), owner.clone(), templates.clone());
         blocking(move || resources::ensure(&inner.layout, &owner, &templates)).await
     }
 
-    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, PortError> {
+    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, Problem> {
         let key = spec.key.clone();
         let template = JobTemplate::read(&spec.template, &self.inner.options.policy)?;
         self.inner.options.machine.check(&template.pod.request())?;
         self.attend(&key, Quarry::Wanted(Box::new(spec), Box::new(template))).await
     }
 
-    async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError> {
+    async fn adopt(&self, spec: AttemptSpec) -> Result<(), Problem> {
         self.attend(&spec.key, Quarry::Traced).await.map(drop)
     }
 
-    async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError> {
+    async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), Problem> {
         match self.order(key, Some(grace), |reply| Command::Cancel(grace, reply)).await? {
             Ordered::Given => self.inner.reports.open(key),
             Ordered::Ended => drop(self.attend(key, Quarry::Traced).await?),
@@ -303,7 +303,7 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
         Ok(())
     }
 
-    async fn release(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn release(&self, key: &AttemptKey) -> Result<(), Problem> {
         if let Some(live) = self.inner.live().get(key) {
             // An error means that it has ended.
             drop(live.commands.send(Command::Release));
@@ -311,18 +311,18 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
         Ok(())
     }
 
-    async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn suspend(&self, key: &AttemptKey) -> Result<(), Problem> {
         self.order(key, None, |reply| Command::Freeze(true, reply)).await.map(drop)
     }
 
-    async fn resume(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn resume(&self, key: &AttemptKey) -> Result<(), Problem> {
         self.order(key, None, |reply| Command::Freeze(false, reply)).await.map(drop)
     }
 
-    async fn forget(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn forget(&self, key: &AttemptKey) -> Result<(), Problem> {
         if self.inner.live().contains_key(key) {
             let message = format!("attempt {key} has not ended; cancel it first");
-            return Err(PortError::new(Class::Conflict, message));
+            return Err(Problem::new(Class::Conflict, message));
         }
         let dir = self.inner.layout.attempt(key)?;
         let place = dir.clone();
@@ -335,7 +335,7 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
         blocking(move || discard(&inner.layout, &dir)).await
     }
 
-    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError> {
+    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, Problem> {
         let attempts = self.inner.layout.attempts().join(flow);
         let flow = flow.to_owned();
         blocking(move || {
@@ -364,7 +364,7 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
 }
 
 /// What is in a directory; nothing when there is none.
-fn children(directory: &std::path::Path) -> Result<Vec<std::path::PathBuf>, PortError> {
+fn children(directory: &std::path::Path) -> Result<Vec<std::path::PathBuf>, Problem> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {

@@ -1,6 +1,6 @@
 //! A container as its template gives it. Owns its fields; values of the machine are filled in by [`super::resolve`].
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::TemplatePolicy;
 use super::env::{EnvFrom, EnvVar};
@@ -44,14 +44,14 @@ pub struct ContainerTemplate {
 }
 
 impl ContainerTemplate {
-    pub(super) fn read(field: &Field<'_>, pod: &Field<'_>, policy: &TemplatePolicy) -> Result<Self, PortError> {
+    pub(super) fn read(field: &Field<'_>, pod: &Field<'_>, policy: &TemplatePolicy) -> Result<Self, Problem> {
         field.get("volumeDevices").refuse("block devices of claims need a cluster")?;
         if field.get("restartPolicy").text()? == Some("Always") {
             return Err(field
                 .get("restartPolicy")
                 .invalid("cannot be Always off Kubernetes: there are no sidecars here"));
         }
-        let text = |name: &str| -> Result<Option<String>, PortError> {
+        let text = |name: &str| -> Result<Option<String>, Problem> {
             Ok(field.get(name).text()?.filter(|text| !text.is_empty()).map(str::to_owned))
         };
         let policy_field = field.get("terminationMessagePolicy");

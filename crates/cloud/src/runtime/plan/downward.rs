@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::quantity::Quantity;
 
 use super::container::ContainerTemplate;
@@ -36,7 +36,7 @@ pub enum FieldPath {
 }
 
 impl FieldPath {
-    pub(super) fn read(field: &Field<'_>) -> Result<Self, PortError> {
+    pub(super) fn read(field: &Field<'_>) -> Result<Self, Problem> {
         let path = field.get("fieldPath");
         let text = path.required()?;
         let key = |prefix: &str| text.strip_prefix(prefix)?.strip_prefix("['")?.strip_suffix("']").map(str::to_owned);
@@ -71,7 +71,7 @@ pub struct ResourceRef {
 }
 
 impl ResourceRef {
-    pub(super) fn read(field: &Field<'_>) -> Result<Self, PortError> {
+    pub(super) fn read(field: &Field<'_>) -> Result<Self, Problem> {
         let resource = field.get("resource");
         let text = resource.required()?;
         let (limit, name) = match text.split_once('.') {
@@ -139,13 +139,13 @@ impl PodFacts<'_> {
     ///
     /// # Errors
     /// Invalid when no container has the name.
-    pub fn resource(&self, reference: &ResourceRef, path: &str) -> Result<String, PortError> {
+    pub fn resource(&self, reference: &ResourceRef, path: &str) -> Result<String, Problem> {
         let wanted = reference.container.as_deref();
         let container = match wanted.filter(|name| *name != self.container.name) {
             None => self.container,
             Some(name) => self.containers.iter().find(|container| container.name == name).ok_or_else(|| {
                 let message = format!("{path}.containerName: the pod has no container {name}");
-                PortError::new(orlop_core::error::Class::Invalid, message).with_reason("TemplateInvalid")
+                Problem::new(orlop_core::error::Class::Invalid, message).with_reason("TemplateInvalid")
             })?,
         };
         let amount = if reference.limit {

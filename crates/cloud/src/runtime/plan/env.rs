@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::spec::meta::KeyRef;
 
 use super::downward::{FieldPath, PodFacts, ResourceRef};
@@ -64,7 +64,7 @@ pub enum Missing {
 }
 
 impl EnvFrom {
-    pub(super) fn read(field: &Field<'_>) -> Result<Self, PortError> {
+    pub(super) fn read(field: &Field<'_>) -> Result<Self, Problem> {
         let (config, secret) = (field.get("configMapRef"), field.get("secretRef"));
         let (store, source) = match (config.is_present(), secret.is_present()) {
             (true, false) => (Store::ConfigMap, config),
@@ -82,7 +82,7 @@ impl EnvFrom {
 }
 
 impl EnvVar {
-    pub(super) fn read(field: &Field<'_>) -> Result<Self, PortError> {
+    pub(super) fn read(field: &Field<'_>) -> Result<Self, Problem> {
         let name = field.get("name");
         let text = name.required()?;
         if !is_variable(text) {
@@ -93,7 +93,7 @@ impl EnvVar {
 }
 
 impl EnvSource {
-    fn read(field: &Field<'_>) -> Result<Self, PortError> {
+    fn read(field: &Field<'_>) -> Result<Self, Problem> {
         let from = field.get("valueFrom");
         if !from.is_present() {
             return Ok(Self::Value(field.get("value").text()?.unwrap_or_default().to_owned()));
@@ -117,7 +117,7 @@ impl EnvSource {
     }
 }
 
-fn key_ref(field: &Field<'_>) -> Result<KeyRef, PortError> {
+fn key_ref(field: &Field<'_>) -> Result<KeyRef, Problem> {
     Ok(KeyRef {
         name: field.get("name").required()?.to_owned(),
         key: field.get("key").required()?.to_owned(),
@@ -175,7 +175,7 @@ pub(super) fn environment(
     facts: &PodFacts<'_>,
     sources: &Sources,
     missing: Missing,
-) -> Result<Environment, PortError> {
+) -> Result<Environment, Problem> {
     let mut environment = Environment::default();
     for source in from {
         let Some(keys) = sources.keys(source.store, &source.name)? else {
@@ -211,7 +211,7 @@ fn value(
     facts: &PodFacts<'_>,
     sources: &Sources,
     missing: Missing,
-) -> Result<Option<EnvText>, PortError> {
+) -> Result<Option<EnvText>, Problem> {
     let plain = |value: String| Ok(Some(EnvText { value, secret: false }));
     match &var.source {
         EnvSource::Value(value) => Ok(Some(environment.expand(value))),

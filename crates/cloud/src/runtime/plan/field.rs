@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::quantity::Quantity;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is no list.
-    pub fn items(&self) -> Result<Vec<Self>, PortError> {
+    pub fn items(&self) -> Result<Vec<Self>, Problem> {
         let Some(value) = self.value() else { return Ok(Vec::new()) };
         let items = value.as_array().ok_or_else(|| self.wrong("a list"))?;
         let item = |(index, value)| Self { value: Some(value), path: format!("{}[{index}]", self.path) };
@@ -60,7 +60,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is no object.
-    pub fn members(&self) -> Result<Vec<(&'a str, Self)>, PortError> {
+    pub fn members(&self) -> Result<Vec<(&'a str, Self)>, Problem> {
         let Some(value) = self.value() else { return Ok(Vec::new()) };
         let members = value.as_object().ok_or_else(|| self.wrong("an object"))?;
         let member = |(name, value): (&'a String, &'a Value)| {
@@ -73,7 +73,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is none.
-    pub fn text(&self) -> Result<Option<&'a str>, PortError> {
+    pub fn text(&self) -> Result<Option<&'a str>, Problem> {
         self.value().map(|value| value.as_str().ok_or_else(|| self.wrong("a text"))).transpose()
     }
 
@@ -81,7 +81,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is not.
-    pub fn required(&self) -> Result<&'a str, PortError> {
+    pub fn required(&self) -> Result<&'a str, Problem> {
         self.text()?.filter(|text| !text.is_empty()).ok_or_else(|| self.invalid("is required"))
     }
 
@@ -89,7 +89,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is none.
-    pub fn texts(&self) -> Result<Vec<String>, PortError> {
+    pub fn texts(&self) -> Result<Vec<String>, Problem> {
         let text = |item: Self| Ok(item.text()?.unwrap_or_default().to_owned());
         self.items()?.into_iter().map(text).collect()
     }
@@ -98,7 +98,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is none.
-    pub fn flag(&self) -> Result<bool, PortError> {
+    pub fn flag(&self) -> Result<bool, Problem> {
         self.value().map_or(Ok(false), |value| value.as_bool().ok_or_else(|| self.wrong("true or false")))
     }
 
@@ -106,7 +106,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is none or does not fit.
-    pub fn number<N: TryFrom<u64>>(&self) -> Result<Option<N>, PortError> {
+    pub fn number<N: TryFrom<u64>>(&self) -> Result<Option<N>, Problem> {
         let wrong = || self.wrong("a whole number of 0 or more");
         let read = |value: &Value| value.as_u64().and_then(|number| N::try_from(number).ok()).ok_or_else(wrong);
         self.value().map(read).transpose()
@@ -116,7 +116,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is none.
-    pub fn quantity(&self) -> Result<Option<Quantity>, PortError> {
+    pub fn quantity(&self) -> Result<Option<Quantity>, Problem> {
         let Some(value) = self.value() else { return Ok(None) };
         let text = match value {
             Value::String(text) => text.clone(),
@@ -130,7 +130,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// Invalid when it is.
-    pub fn refuse(&self, why: &str) -> Result<(), PortError> {
+    pub fn refuse(&self, why: &str) -> Result<(), Problem> {
         let empty = match self.value() {
             None | Some(Value::Bool(false)) => true,
             Some(Value::Array(items)) => items.is_empty(),
@@ -141,11 +141,11 @@ impl<'a> Field<'a> {
 
     /// An error about this field.
     #[must_use]
-    pub fn invalid(&self, why: &str) -> PortError {
-        PortError::new(Class::Invalid, format!("{} {why}", self.path)).with_reason("TemplateInvalid")
+    pub fn invalid(&self, why: &str) -> Problem {
+        Problem::new(Class::Invalid, format!("{} {why}", self.path)).with_reason("TemplateInvalid")
     }
 
-    fn wrong(&self, wanted: &str) -> PortError {
+    fn wrong(&self, wanted: &str) -> Problem {
         self.invalid(&format!("must be {wanted}"))
     }
 }

@@ -1,6 +1,6 @@
 //! A Job's own fields.
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::TemplatePolicy;
 use super::field::Field;
@@ -15,14 +15,14 @@ const REFUSED: [(&str, &str); 4] = [
     ("managedBy", "no other controller runs here"),
 ];
 
-pub(super) fn rules(spec: &Field<'_>, pod: &PodTemplate, policy: &TemplatePolicy) -> Result<JobRules, PortError> {
+pub(super) fn rules(spec: &Field<'_>, pod: &PodTemplate, policy: &TemplatePolicy) -> Result<JobRules, Problem> {
     for (name, why) in REFUSED {
         let field = spec.get(name);
         if field.is_present() {
             return Err(field.invalid(&format!("cannot be used off Kubernetes: {why}")));
         }
     }
-    let count = |name: &str| -> Result<Option<u32>, PortError> {
+    let count = |name: &str| -> Result<Option<u32>, Problem> {
         let field = spec.get(name);
         match field.number::<u32>()? {
             Some(count) if count > PODS_MAX => Err(field.invalid(&format!("must be at most {PODS_MAX}"))),
@@ -54,7 +54,7 @@ pub(super) fn rules(spec: &Field<'_>, pod: &PodTemplate, policy: &TemplatePolicy
 }
 
 /// The rules about exit codes. A rule about pod conditions never matches here and is left out.
-fn failure_rules(policy: &Field<'_>) -> Result<Vec<FailureRule>, PortError> {
+fn failure_rules(policy: &Field<'_>) -> Result<Vec<FailureRule>, Problem> {
     let mut rules = Vec::new();
     for rule in policy.get("rules").items()? {
         let (action, codes) = (rule.get("action"), rule.get("onExitCodes"));

@@ -23,7 +23,7 @@ pub mod volume;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use serde_json::Value;
 
 use self::field::Field;
@@ -58,7 +58,7 @@ impl JobTemplate {
     /// # Errors
     /// Invalid with reason TemplateInvalid and the field's path: for a value of the wrong type, and for fields that can
     /// mean nothing off Kubernetes.
-    pub fn read(template: &Value, policy: &TemplatePolicy) -> Result<Self, PortError> {
+    pub fn read(template: &Value, policy: &TemplatePolicy) -> Result<Self, Problem> {
         let root = Field::root(template);
         let spec = root.get("spec");
         let pod = PodTemplate::read(&spec.get("template"), policy)?;
@@ -68,7 +68,7 @@ impl JobTemplate {
 }
 
 /// Texts by name, as labels and annotations are.
-fn texts(field: &Field<'_>) -> Result<BTreeMap<String, String>, PortError> {
+fn texts(field: &Field<'_>) -> Result<BTreeMap<String, String>, Problem> {
     let mut map = BTreeMap::new();
     for (name, value) in field.members()? {
         map.insert(name.to_owned(), value.text()?.unwrap_or_default().to_owned());

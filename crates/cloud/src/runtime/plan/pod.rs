@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::TemplatePolicy;
 use super::container::ContainerTemplate;
@@ -60,7 +60,7 @@ pub struct PodTemplate {
 }
 
 impl PodTemplate {
-    pub(super) fn read(field: &Field<'_>, policy: &TemplatePolicy) -> Result<Self, PortError> {
+    pub(super) fn read(field: &Field<'_>, policy: &TemplatePolicy) -> Result<Self, Problem> {
         let (metadata, spec) = (field.get("metadata"), field.get("spec"));
         for (name, why) in REFUSED {
             spec.get(name).refuse(why)?;
@@ -110,7 +110,7 @@ impl PodTemplate {
         self.containers().fold(Request::default(), |sum, container| sum.max(container.resources.asked()))
     }
 
-    fn check_mounts(&self, spec: &Field<'_>) -> Result<(), PortError> {
+    fn check_mounts(&self, spec: &Field<'_>) -> Result<(), Problem> {
         for mount in self.containers().flat_map(|container| &container.mounts) {
             if !self.volumes.iter().any(|volume| volume.name == mount.volume) {
                 let why = format!("has no volume {}, which {} mounts", mount.volume, mount.path);
@@ -121,7 +121,7 @@ impl PodTemplate {
     }
 }
 
-fn restarts(field: &Field<'_>) -> Result<bool, PortError> {
+fn restarts(field: &Field<'_>) -> Result<bool, Problem> {
     match field.text()? {
         None | Some("Never" | "") => Ok(false),
         Some("OnFailure") => Ok(true),
@@ -129,16 +129,16 @@ fn restarts(field: &Field<'_>) -> Result<bool, PortError> {
     }
 }
 
-pub(super) fn seconds(field: &Field<'_>) -> Result<Option<Duration>, PortError> {
+pub(super) fn seconds(field: &Field<'_>) -> Result<Option<Duration>, Problem> {
     Ok(field.number::<u64>()?.map(Duration::from_secs))
 }
 
-fn pull_secrets(field: &Field<'_>) -> Result<Vec<(String, String)>, PortError> {
+fn pull_secrets(field: &Field<'_>) -> Result<Vec<(String, String)>, Problem> {
     let secret = |item: Field<'_>| Ok((item.get("name").required()?.to_owned(), item.path().to_owned()));
     field.items()?.into_iter().map(secret).collect()
 }
 
-fn host_aliases(field: &Field<'_>) -> Result<Vec<(String, Vec<String>)>, PortError> {
+fn host_aliases(field: &Field<'_>) -> Result<Vec<(String, Vec<String>)>, Problem> {
     let alias = |item: Field<'_>| Ok((item.get("ip").required()?.to_owned(), item.get("hostnames").texts()?));
     field.items()?.into_iter().map(alias).collect()
 }

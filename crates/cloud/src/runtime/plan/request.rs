@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::quantity::Quantity;
 
 use super::field::Field;
@@ -22,7 +22,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    pub(super) fn read(field: &Field<'_>) -> Result<Self, PortError> {
+    pub(super) fn read(field: &Field<'_>) -> Result<Self, Problem> {
         field.get("claims").refuse("claims on devices need a scheduler")?;
         Ok(Self { limits: amounts(&field.get("limits"))?, requests: amounts(&field.get("requests"))? })
     }
@@ -44,7 +44,7 @@ impl Resources {
     }
 }
 
-fn amounts(field: &Field<'_>) -> Result<BTreeMap<String, Quantity>, PortError> {
+fn amounts(field: &Field<'_>) -> Result<BTreeMap<String, Quantity>, Problem> {
     let mut map = BTreeMap::new();
     for (name, value) in field.members()? {
         let amount = value.quantity()?.unwrap_or(Quantity::ZERO);
@@ -130,7 +130,7 @@ impl Machine {
     ///
     /// # Errors
     /// Invalid with reason Unschedulable, naming the resource.
-    pub fn check(&self, request: &Request) -> Result<(), PortError> {
+    pub fn check(&self, request: &Request) -> Result<(), Problem> {
         let gpus = self.gpus.len() as u64;
         for (resource, asked, has) in [
             ("cpu", Quantity::from_milli(request.cpu_milli), Quantity::from_milli(self.cpu_milli)),
@@ -139,7 +139,7 @@ impl Machine {
         ] {
             if asked > has {
                 let message = format!("the pod asks for {resource} {asked}, this machine has {has}; ask for less");
-                return Err(PortError::new(Class::Invalid, message).with_reason("Unschedulable"));
+                return Err(Problem::new(Class::Invalid, message).with_reason("Unschedulable"));
             }
         }
         Ok(())

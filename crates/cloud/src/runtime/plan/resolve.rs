@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use orlop_core::attempt::AttemptKey;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::name::sha256_hex;
 use orlop_core::quantity::Quantity;
 
@@ -135,7 +135,7 @@ pub struct PodPlace<'a> {
 /// # Errors
 /// NotFound with reason ParameterUnresolved for a missing ConfigMap, Secret or key; Invalid for a `subPath` that leaves
 /// its volume.
-pub fn pod_plan(template: &JobTemplate, place: &PodPlace<'_>) -> Result<PodPlan, PortError> {
+pub fn pod_plan(template: &JobTemplate, place: &PodPlace<'_>) -> Result<PodPlan, Problem> {
     let pod = &template.pod;
     let init = pod.init.iter().map(|container| container_plan(template, container, place)).collect::<Result<_, _>>()?;
     let main = container_plan(template, &pod.main, place)?;
@@ -186,7 +186,7 @@ fn container_plan(
     template: &JobTemplate,
     container: &ContainerTemplate,
     place: &PodPlace<'_>,
-) -> Result<ContainerPlan, PortError> {
+) -> Result<ContainerPlan, Problem> {
     let containers: Vec<&ContainerTemplate> = template.pod.containers().collect();
     let facts = PodFacts { container, ..place.identity.facts(template, &containers, place.machine) };
     let environment = environment(&container.env_from, &container.env, &facts, place.sources, place.missing)?;

@@ -1,7 +1,7 @@
 //! Security settings of pods and containers. Owns which of them hold for a container, and the refusal of those that
 //! reach into the host.
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::TemplatePolicy;
 use super::field::Field;
@@ -29,16 +29,15 @@ pub struct Security {
 }
 
 impl Security {
-    pub(super) fn read(container: &Field<'_>, pod: &Field<'_>, policy: &TemplatePolicy) -> Result<Self, PortError> {
+    pub(super) fn read(container: &Field<'_>, pod: &Field<'_>, policy: &TemplatePolicy) -> Result<Self, Problem> {
         let (own, of_pod) = (container.get("securityContext"), pod.get("securityContext"));
         let capabilities = own.get("capabilities");
         if !policy.allow_privileged {
             own.get("privileged").refuse(PRIVILEGED)?;
             capabilities.get("add").refuse(PRIVILEGED)?;
         }
-        let first = |name: &str| -> Result<Option<u32>, PortError> {
-            Ok(own.get(name).number()?.or(of_pod.get(name).number()?))
-        };
+        let first =
+            |name: &str| -> Result<Option<u32>, Problem> { Ok(own.get(name).number()?.or(of_pod.get(name).number()?)) };
         Ok(Self {
             user: first("runAsUser")?,
             group: first("runAsGroup")?,
@@ -54,7 +53,7 @@ impl Security {
     }
 }
 
-fn seccomp(context: &Field<'_>) -> Result<Option<String>, PortError> {
+fn seccomp(context: &Field<'_>) -> Result<Option<String>, Problem> {
     let profile = context.get("seccompProfile");
     let Some(kind) = profile.get("type").text()? else { return Ok(None) };
     let named = if kind == "Localhost" { profile.get("localhostProfile").required()? } else { kind };
@@ -65,7 +64,7 @@ fn seccomp(context: &Field<'_>) -> Result<Option<String>, PortError> {
 pub(super) fn host_namespaces(
     pod: &Field<'_>,
     policy: &TemplatePolicy,
-) -> Result<crate::runtime::pod::HostNamespaces, PortError> {
+) -> Result<crate::runtime::pod::HostNamespaces, Problem> {
     let shared = |name: &str| {
         let field = pod.get(name);
         if !policy.allow_privileged {

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 /// The most bytes one key may hold, the limit of Kubernetes for a whole object.
 const KEY_MAX: u64 = 1024 * 1024;
@@ -58,7 +58,7 @@ impl Sources {
     ///
     /// # Errors
     /// Invalid when it holds more than 1 MiB; Denied or Transient when it cannot be read.
-    pub fn key(&self, store: Store, name: &str, key: &str) -> Result<Option<Vec<u8>>, PortError> {
+    pub fn key(&self, store: Store, name: &str, key: &str) -> Result<Option<Vec<u8>>, Problem> {
         let (Some(directory), Some(key)) = (self.directory(store, name), plain_name(key)) else { return Ok(None) };
         read_key(&directory.join(key), store)
     }
@@ -68,7 +68,7 @@ impl Sources {
     ///
     /// # Errors
     /// As of [`Sources::key`].
-    pub fn keys(&self, store: Store, name: &str) -> Result<Option<BTreeMap<String, Vec<u8>>>, PortError> {
+    pub fn keys(&self, store: Store, name: &str) -> Result<Option<BTreeMap<String, Vec<u8>>>, Problem> {
         let Some(directory) = self.directory(store, name) else { return Ok(None) };
         let mut keys = BTreeMap::new();
         for entry in fs::read_dir(&directory)? {
@@ -83,7 +83,7 @@ impl Sources {
 
     /// The error for an object or key that is missing; the step's retry policy decides whether it is tried again.
     #[must_use]
-    pub fn unresolved(&self, store: Store, name: &str, key: Option<&str>, path: &str) -> PortError {
+    pub fn unresolved(&self, store: Store, name: &str, key: Option<&str>, path: &str) -> Problem {
         let what = match (key, self.directory(store, name)) {
             (Some(key), Some(_)) => format!("{} {name} has no text under key {key}", store.kind()),
             _ => format!("there is no {} {name}", store.kind()),
@@ -94,7 +94,7 @@ impl Sources {
         };
         let places = format!("{place} the directory given by {option}");
         let message = format!("{path}: {what}; it is looked for in {}", places.trim_start());
-        PortError::new(Class::NotFound, message).with_reason("ParameterUnresolved")
+        Problem::new(Class::NotFound, message).with_reason("ParameterUnresolved")
     }
 }
 
@@ -104,10 +104,10 @@ fn plain_name(name: &str) -> Option<&str> {
     plain.then_some(name)
 }
 
-fn read_key(path: &Path, store: Store) -> Result<Option<Vec<u8>>, PortError> {
+fn read_key(path: &Path, store: Store) -> Result<Option<Vec<u8>>, Problem> {
     let failed = |error: io::Error| {
-        let class = PortError::from(io::Error::from(error.kind())).class;
-        PortError::new(class, format!("reading {} failed", path.display())).because(error)
+        let class = Problem::from(io::Error::from(error.kind())).class;
+        Problem::new(class, format!("reading {} failed", path.display())).because(error)
     };
     // Looked at before it is opened: opening a pipe would wait for a writer.
     match fs::metadata(path) {
@@ -122,7 +122,7 @@ fn read_key(path: &Path, store: Store) -> Result<Option<Vec<u8>>, PortError> {
     File::open(path).and_then(|file| file.take(KEY_MAX + 1).read_to_end(&mut bytes)).map_err(failed)?;
     if bytes.len() as u64 > KEY_MAX {
         let message = format!("{} is larger than the {KEY_MAX} bytes a {} may hold", path.display(), store.kind());
-        return Err(PortError::new(Class::Invalid, message).with_reason("ParameterUnresolved"));
+        return Err(Problem::new(Class::Invalid, message).with_reason("ParameterUnresolved"));
     }
     Ok(Some(bytes))
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::TemplatePolicy;
 use super::downward::{FieldPath, ResourceRef};
@@ -130,7 +130,7 @@ pub enum SubPath {
 }
 
 impl VolumeTemplate {
-    pub(super) fn read_all(field: &Field<'_>, policy: &TemplatePolicy) -> Result<Vec<Self>, PortError> {
+    pub(super) fn read_all(field: &Field<'_>, policy: &TemplatePolicy) -> Result<Vec<Self>, Problem> {
         let mut volumes: Vec<Self> = Vec::new();
         for item in field.items()? {
             let name = item.get("name");
@@ -149,7 +149,7 @@ impl VolumeTemplate {
 }
 
 impl VolumeKind {
-    fn read(field: &Field<'_>, policy: &TemplatePolicy) -> Result<Self, PortError> {
+    fn read(field: &Field<'_>, policy: &TemplatePolicy) -> Result<Self, Problem> {
         let mut kinds = field.members()?.into_iter().filter(|(name, value)| *name != "name" && value.is_present());
         // A volume of no kind is an empty directory, as in Kubernetes.
         let Some((kind, _)) = kinds.next() else { return Ok(Self::Empty { memory: false }) };
@@ -173,18 +173,18 @@ impl VolumeKind {
     }
 }
 
-fn default_mode(field: &Field<'_>) -> Result<u32, PortError> {
+fn default_mode(field: &Field<'_>) -> Result<u32, Problem> {
     Ok(mode(&field.get("defaultMode"))?.unwrap_or(FILE_MODE))
 }
 
-fn mode(field: &Field<'_>) -> Result<Option<u32>, PortError> {
+fn mode(field: &Field<'_>) -> Result<Option<u32>, Problem> {
     match field.number::<u32>()? {
         Some(mode) if mode > 0o777 => Err(field.invalid("must be a mode of at most 0777, which is 511")),
         mode => Ok(mode),
     }
 }
 
-fn keys(field: &Field<'_>, store: Store, name: &str, mode_: u32) -> Result<Projection, PortError> {
+fn keys(field: &Field<'_>, store: Store, name: &str, mode_: u32) -> Result<Projection, Problem> {
     let list = field.get("items");
     let mut items = Vec::new();
     for item in list.items()? {
@@ -200,7 +200,7 @@ fn keys(field: &Field<'_>, store: Store, name: &str, mode_: u32) -> Result<Proje
     })
 }
 
-fn downward(field: &Field<'_>, default: u32) -> Result<Projection, PortError> {
+fn downward(field: &Field<'_>, default: u32) -> Result<Projection, Problem> {
     let mut files = Vec::new();
     for item in field.get("items").items()? {
         let (of_pod, of_resources) = (item.get("fieldRef"), item.get("resourceFieldRef"));
@@ -217,7 +217,7 @@ fn downward(field: &Field<'_>, default: u32) -> Result<Projection, PortError> {
     Ok(Projection::Downward(files))
 }
 
-fn projected(field: &Field<'_>) -> Result<VolumeKind, PortError> {
+fn projected(field: &Field<'_>) -> Result<VolumeKind, Problem> {
     let mode = default_mode(field)?;
     let mut projections = Vec::new();
     for source in field.get("sources").items()? {
@@ -237,7 +237,7 @@ fn projected(field: &Field<'_>) -> Result<VolumeKind, PortError> {
     Ok(VolumeKind::Projected(projections))
 }
 
-fn host(field: &Field<'_>, policy: &TemplatePolicy) -> Result<VolumeKind, PortError> {
+fn host(field: &Field<'_>, policy: &TemplatePolicy) -> Result<VolumeKind, Problem> {
     let path = field.get("path");
     let text = path.required()?;
     let whole = match &policy.folder {
@@ -266,7 +266,7 @@ fn host(field: &Field<'_>, policy: &TemplatePolicy) -> Result<VolumeKind, PortEr
 }
 
 impl MountTemplate {
-    pub(super) fn read_all(field: &Field<'_>) -> Result<Vec<Self>, PortError> {
+    pub(super) fn read_all(field: &Field<'_>) -> Result<Vec<Self>, Problem> {
         let mut mounts: Vec<Self> = Vec::new();
         for item in field.items()? {
             let target = item.get("mountPath");
@@ -287,9 +287,9 @@ impl MountTemplate {
     }
 }
 
-fn sub_path(field: &Field<'_>) -> Result<SubPath, PortError> {
+fn sub_path(field: &Field<'_>) -> Result<SubPath, Problem> {
     let (fixed, expanded) = (field.get("subPath"), field.get("subPathExpr"));
-    let text = |field: &Field<'_>| -> Result<Option<String>, PortError> {
+    let text = |field: &Field<'_>| -> Result<Option<String>, Problem> {
         Ok(field.text()?.filter(|text| !text.is_empty()).map(str::to_owned))
     };
     match (text(&fixed)?, text(&expanded)?) {
@@ -333,6 +333,6 @@ pub fn normal(text: &str) -> Option<String> {
     Some(format!("/{}", plain.to_str()?))
 }
 
-fn relative(field: &Field<'_>) -> Result<PathBuf, PortError> {
+fn relative(field: &Field<'_>) -> Result<PathBuf, Problem> {
     inside(field.required()?).ok_or_else(|| field.invalid("must be a relative path without `..`"))
 }

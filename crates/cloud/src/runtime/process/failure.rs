@@ -2,7 +2,7 @@
 
 use std::io;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 /// An operation of the system that failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub(crate) struct Failure {
     pub(crate) source: io::Error,
 }
 
-impl From<Failure> for PortError {
+impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let mut error = Self::from(failure.source);
         error.message = format!("{}, while {}", error.message, failure.doing);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio::sync::OnceCell;
 
 use super::cgroup::{self, Cgroup};
@@ -91,7 +91,7 @@ impl ProcessRuntime {
     ///
     /// # Errors
     /// Invalid when the shim program cannot be run.
-    pub async fn capabilities(&self) -> Result<&Capabilities, PortError> {
+    pub async fn capabilities(&self) -> Result<&Capabilities, Problem> {
         let find = || async {
             let limits = cgroup::probe(self.options.cgroup.as_deref());
             let (paths, why) = match self.options.paths {
@@ -107,17 +107,17 @@ impl ProcessRuntime {
     ///
     /// # Errors
     /// Transient when it cannot be read now.
-    pub fn exit_record(directory: &Path) -> Result<Option<ExitRecord>, PortError> {
+    pub fn exit_record(directory: &Path) -> Result<Option<ExitRecord>, Problem> {
         Ok(Directory::new(directory).exit()?)
     }
 
     /// The handle of a pod that was started before, by whomever.
-    fn started(directory: &Directory, plan: &PodPlan) -> Result<Option<PodHandle>, PortError> {
+    fn started(directory: &Directory, plan: &PodPlan) -> Result<Option<PodHandle>, Problem> {
         let Some(claim) = directory.claim()? else { return Ok(None) };
         if let Some(other) = claim.key.as_ref().filter(|key| **key != plan.key) {
             let place = directory.path().display();
             let message = format!("`{place}` is the directory of pod {other}, not {}", plan.key);
-            return Err(PortError::new(Class::Exists, message));
+            return Err(Problem::new(Class::Exists, message));
         }
         let id = claim.shim.map_or_else(|| "never started".to_owned(), |shim| shim.to_string());
         Ok(Some(PodHandle { name: plan.name.clone(), id }))
@@ -135,9 +135,9 @@ impl ProcessRuntime {
         }
     }
 
-    fn order(&self, plan: &PodPlan, capabilities: &Capabilities) -> Result<KeepOrder, PortError> {
+    fn order(&self, plan: &PodPlan, capabilities: &Capabilities) -> Result<KeepOrder, Problem> {
         let here = |path: &Path| absolute(path).during(|| format!("finding `{}`", path.display()));
-        let container = |plan: &ContainerPlan| -> Result<Container, PortError> {
+        let container = |plan: &ContainerPlan| -> Result<Container, Problem> {
             check(plan, capabilities.paths)?;
             let mut container = Container::from(plan);
             for mount in &mut container.mounts {
@@ -169,7 +169,7 @@ impl ProcessRuntime {
 
     /// Writes a request and tells the shim, if there is one. A shim that a program of its pod has stopped goes on to read it;
     /// one that is stopped again when the pod is to end, and was asked before, is killed, and its pod with it.
-    fn ask(directory: &Path, change: impl FnOnce(Request) -> Request) -> Result<(), PortError> {
+    fn ask(directory: &Path, change: impl FnOnce(Request) -> Request) -> Result<(), Problem> {
         let directory = Directory::new(directory);
         if !directory.path().exists() || directory.exit()?.is_some() {
             return Ok(());
@@ -191,18 +191,18 @@ impl ProcessRuntime {
 }
 
 /// Refuses what processes cannot do.
-fn check(plan: &ContainerPlan, paths: Paths) -> Result<(), PortError> {
+fn check(plan: &ContainerPlan, paths: Paths) -> Result<(), Problem> {
     let name = &plan.name;
     if plan.command.is_empty() && plan.args.is_empty() {
         let message = format!("container `{name}` has no command; without an image there is no entry point to run");
-        return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
+        return Err(Problem::new(Class::Invalid, message).with_reason("TemplateInvalid"));
     }
     let own = Uid::effective();
     let foreign_user = plan.user.is_some_and(|user| user != own.as_raw());
     let foreign_group = plan.group.is_some_and(|group| group != nix::unistd::Gid::effective().as_raw());
     if (foreign_user || foreign_group) && (!own.is_root() || paths == Paths::UserNamespace) {
         let message = format!("container `{name}` asks for another user or group; only root may run it as that");
-        return Err(PortError::new(Class::Denied, message).with_reason("Forbidden"));
+        return Err(Problem::new(Class::Denied, message).with_reason("Forbidden"));
     }
     Ok(())
 }
@@ -213,7 +213,7 @@ impl PodRuntime for ProcessRuntime {
         PROCESS
     }
 
-    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {
+    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, Problem> {
         let directory = Directory::new(&plan.directory);
         if let Some(handle) = Self::started(&directory, plan)? {
             return Ok(handle);
@@ -225,46 +225,45 @@ impl PodRuntime for ProcessRuntime {
             KeepReply::Claimed(shim) => Ok(PodHandle { name: plan.name.clone(), id: shim.to_string() }),
             KeepReply::Taken => Self::started(&directory, plan)?.ok_or_else(|| {
                 let message = format!("the directory of pod {} changes hands", plan.key);
-                PortError::new(Class::Transient, message)
+                Problem::new(Class::Transient, message)
             }),
             KeepReply::Refused(number, message) => {
-                let class = number.map_or(Class::Transient, |number| {
-                    PortError::from(std::io::Error::from_raw_os_error(number)).class
-                });
-                Err(PortError::new(class, message))
+                let class = number
+                    .map_or(Class::Transient, |number| Problem::from(std::io::Error::from_raw_os_error(number)).class);
+                Err(Problem::new(class, message))
             }
         }
     }
 
-    async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, PortError> {
+    async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, Problem> {
         watch::end(key, &Directory::new(directory)).await
     }
 
-    async fn stop(&self, _key: &PodKey, directory: &Path, grace: Duration) -> Result<(), PortError> {
+    async fn stop(&self, _key: &PodKey, directory: &Path, grace: Duration) -> Result<(), Problem> {
         let directory = directory.to_owned();
         blocking(move || Self::ask(&directory, |request| request.stopped(grace))).await
     }
 
-    async fn freeze(&self, _key: &PodKey, directory: &Path, on: bool) -> Result<(), PortError> {
+    async fn freeze(&self, _key: &PodKey, directory: &Path, on: bool) -> Result<(), Problem> {
         let directory = directory.to_owned();
         blocking(move || Self::ask(&directory, |request| Request { frozen: on, ..request })).await
     }
 
-    async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, _scratch: &Path) -> Result<PathBuf, PortError> {
+    async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, _scratch: &Path) -> Result<PathBuf, Problem> {
         let directory = Directory::new(&plan.directory);
         let (key, inside) = (key.clone(), inside.to_owned());
         blocking(move || {
             let layout: Option<Layout> = directory.read("layout")?;
             let layout = layout.ok_or_else(|| {
                 let message = format!("the main container of pod {key} never started, so there is no `{inside}`");
-                PortError::new(Class::NotFound, message)
+                Problem::new(Class::NotFound, message)
             })?;
             Ok(layout.resolve(&inside).during(|| format!("looking for `{inside}` of pod {key}"))?)
         })
         .await
     }
 
-    async fn remove(&self, _key: &PodKey, directory: &Path) -> Result<(), PortError> {
+    async fn remove(&self, _key: &PodKey, directory: &Path) -> Result<(), Problem> {
         let directory = Directory::new(directory);
         blocking(move || {
             let group = directory.claim()?.and_then(|claim| claim.cgroup).map(Cgroup::at);

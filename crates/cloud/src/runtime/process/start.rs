@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::spawn::{PosixSpawnFileActions, posix_spawnp};
 use nix::sys::signal::Signal;
 use nix::sys::wait::waitpid;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
@@ -56,20 +56,20 @@ impl Shims {
     }
 
     /// Starts a shim for a pod.
-    pub(super) async fn keep(&self, order: KeepOrder) -> Result<KeepReply, PortError> {
+    pub(super) async fn keep(&self, order: KeepOrder) -> Result<KeepReply, Problem> {
         let answer = self.ask(&ShimCommand::Keep(Box::new(order))).await?;
         serde_json::from_slice(&answer).map_err(|_| self.complaint(""))
     }
 
     /// Finds out how absolute paths become real, and why not better.
-    pub(super) async fn probe(&self) -> Result<(Paths, Option<String>), PortError> {
+    pub(super) async fn probe(&self) -> Result<(Paths, Option<String>), Problem> {
         let answer = self.ask(&ShimCommand::Probe).await?;
         let found = probe::parse(&answer).map_err(|_| self.complaint(""))?;
         Ok((found.paths, found.why))
     }
 
     /// The answer of a new shim: one line.
-    async fn ask(&self, order: &ShimCommand) -> Result<Vec<u8>, PortError> {
+    async fn ask(&self, order: &ShimCommand) -> Result<Vec<u8>, Problem> {
         let bytes = wire::encode(order)?;
         let talk = async {
             let (mut connection, mut complaint) = self.connect().await?;
@@ -93,11 +93,11 @@ impl Shims {
             tracing::warn!(server = %hanging, %error, "a server of shims hangs and cannot be killed");
         }
         let message = format!("the shim program `{}` did not answer in time", self.program.path.display());
-        Err(PortError::new(Class::Transient, message))
+        Err(Problem::new(Class::Transient, message))
     }
 
     /// The error for a program that does not answer as a shim does.
-    fn complaint(&self, said: &str) -> PortError {
+    fn complaint(&self, said: &str) -> Problem {
         let text: String = said.trim().chars().take(COMPLAINT).collect();
         // A shim that was killed says nothing; the next one may live.
         let (class, text) = if text.is_empty() {
@@ -105,11 +105,11 @@ impl Shims {
         } else {
             (Class::Invalid, text)
         };
-        PortError::new(class, format!("`{}` does not work as a shim: {text}", self.program.path.display()))
+        Problem::new(class, format!("`{}` does not work as a shim: {text}", self.program.path.display()))
     }
 
     /// A connection to a new shim.
-    async fn connect(&self) -> Result<(UnixStream, Complaint), PortError> {
+    async fn connect(&self) -> Result<(UnixStream, Complaint), Problem> {
         let mut server = self.server.lock().await;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
@@ -144,7 +144,7 @@ impl Server {
 }
 
 /// Starts a server of shims, in its own session: an interrupt from a terminal is not for it.
-fn serve(program: &ShimProgram) -> Result<Server, PortError> {
+fn serve(program: &ShimProgram) -> Result<Server, Problem> {
     let (ours, theirs) = Socket::pair()?;
     ours.set_nonblocking(true)?;
     let (said, complaint) = io::pipe()?;
@@ -169,9 +169,9 @@ fn serve(program: &ShimProgram) -> Result<Server, PortError> {
     let pid = spawn().map_err(|error| {
         let message = format!("the shim program `{}` cannot be run", program.path.display());
         // A program that is being replaced is not there for a moment.
-        let class = PortError::from(io::Error::from(error.kind())).class;
+        let class = Problem::from(io::Error::from(error.kind())).class;
         let class = if class == Class::NotFound { Class::Transient } else { class };
-        PortError::new(class, message).because(error)
+        Problem::new(class, message).because(error)
     })?;
     let identity = identity::stat(pid.as_raw()).map(|stat| stat.identity);
     let (tell, complaint) = watch::channel(None);

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
@@ -17,7 +17,7 @@ use crate::runtime::clock::now;
 use crate::runtime::pod::{PodExit, PodKey, PodResult};
 
 /// Waits for the end of a pod.
-pub(super) async fn end(key: &PodKey, directory: &Directory) -> Result<PodExit, PortError> {
+pub(super) async fn end(key: &PodKey, directory: &Directory) -> Result<PodExit, Problem> {
     loop {
         if !directory.path().exists() {
             return Ok(ended(PodResult::Lost));
@@ -68,7 +68,7 @@ fn close(directory: &Directory, key: PodKey) -> Result<(), Failure> {
 }
 
 /// Waits until a shim is dead.
-async fn until_dead(directory: &Directory, shim: Identity) -> Result<(), PortError> {
+async fn until_dead(directory: &Directory, shim: Identity) -> Result<(), Problem> {
     match shim.open() {
         Ok(Some(fd)) => readable(fd).await.during(|| format!("waiting for shim {shim}"))?,
         // It is not to be seen from here though its lock is held: this may be another process id namespace, or the
@@ -87,21 +87,17 @@ async fn readable(process: OwnedFd) -> io::Result<()> {
 }
 
 /// Waits for the lock of a shim, in its own thread: it cannot be given up, and must not keep a program from ending.
-async fn until_unlocked(directory: &Directory) -> Result<(), PortError> {
+async fn until_unlocked(directory: &Directory) -> Result<(), Problem> {
     let locks = directory.locks()?;
     let (sender, receiver) = oneshot::channel();
     let wait = move || drop(sender.send(locks.take(LockRegion::Life)));
     let spawned = std::thread::Builder::new().name("orlop-pod-lock".to_owned()).spawn(wait);
     spawned.during(|| "starting a thread".to_owned())?;
-    let taken =
-        receiver.await.map_err(|_| PortError::new(Class::Transient, "waiting for a pod's lock was given up"))?;
+    let taken = receiver.await.map_err(|_| Problem::new(Class::Transient, "waiting for a pod's lock was given up"))?;
     Ok(taken?)
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, PortError> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Failure> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
-    Ok(done
-        .map_err(|error| PortError::new(Class::Transient, "work on a pod's directory was given up").because(error))??)
+    Ok(done.map_err(|error| Problem::new(Class::Transient, "work on a pod's directory was given up").because(error))??)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::VolumeRoot;
 use super::beneath::{make_directories, walk};
@@ -21,7 +21,7 @@ pub fn mounts(
     volumes: &BTreeMap<String, VolumeRoot>,
     missing: Missing,
     expand: impl Fn(&str) -> String,
-) -> Result<Vec<Mount>, PortError> {
+) -> Result<Vec<Mount>, Problem> {
     let mut mounts = Vec::new();
     for template in templates {
         // The template was checked: every mount has its volume.
@@ -49,10 +49,10 @@ fn source(
     volume: &VolumeRoot,
     missing: Missing,
     expand: &impl Fn(&str) -> String,
-) -> Result<PathBuf, PortError> {
+) -> Result<PathBuf, Problem> {
     let invalid = |why: String| {
         let message = format!("{}: subPath {why}", template.path);
-        PortError::new(Class::Invalid, message).with_reason("TemplateInvalid")
+        Problem::new(Class::Invalid, message).with_reason("TemplateInvalid")
     };
     let text = match &template.sub_path {
         SubPath::Whole => return Ok(volume.path.clone()),

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::VolumeRoot;
 use crate::runtime::plan::downward::PodFacts;
@@ -42,7 +42,7 @@ pub struct VolumeOwner {
 /// # Errors
 /// Invalid with reason Unschedulable for a claim that does not exist; Invalid with reason TemplateInvalid for a
 /// `hostPath` that leads out of what is allowed.
-pub fn roots(volumes: &[VolumeTemplate], places: &VolumePlaces) -> Result<BTreeMap<String, VolumeRoot>, PortError> {
+pub fn roots(volumes: &[VolumeTemplate], places: &VolumePlaces) -> Result<BTreeMap<String, VolumeRoot>, Problem> {
     let memory = places.memory.as_ref().unwrap_or(&places.pod);
     let mut roots = BTreeMap::new();
     for volume in volumes {
@@ -67,7 +67,7 @@ fn holds_secrets(projection: &Projection) -> bool {
     matches!(projection, Projection::Keys { store: Store::Secret, .. })
 }
 
-fn claimed(claim: &str, volume: &VolumeTemplate, places: &VolumePlaces) -> Result<PathBuf, PortError> {
+fn claimed(claim: &str, volume: &VolumeTemplate, places: &VolumePlaces) -> Result<PathBuf, Problem> {
     let mut claims = places.claims.iter().map(|place| place.join(claim)).filter(|_| is_component(claim));
     claims.find(|path| path.is_dir()).ok_or_else(|| {
         let message = format!(
@@ -75,12 +75,12 @@ fn claimed(claim: &str, volume: &VolumeTemplate, places: &VolumePlaces) -> Resul
              that name below the one given by --volumes-dir",
             volume.path
         );
-        PortError::new(Class::Invalid, message).with_reason("Unschedulable")
+        Problem::new(Class::Invalid, message).with_reason("Unschedulable")
     })
 }
 
 /// A path of this machine with its links resolved, below what is allowed.
-fn on_host(path: &Path, volume: &VolumeTemplate, places: &VolumePlaces) -> Result<PathBuf, PortError> {
+fn on_host(path: &Path, volume: &VolumeTemplate, places: &VolumePlaces) -> Result<PathBuf, Problem> {
     let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
     let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
     let real = fs::canonicalize(existing)?.join(rest);
@@ -90,7 +90,7 @@ fn on_host(path: &Path, volume: &VolumeTemplate, places: &VolumePlaces) -> Resul
         return Ok(real);
     }
     let message = format!("{}.hostPath.path: leads to {}, outside of what is allowed", volume.path, real.display());
-    Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"))
+    Err(Problem::new(Class::Invalid, message).with_reason("TemplateInvalid"))
 }
 
 /// Makes the volumes of a pod anew; what an earlier try left is removed first. The pod must not have started.
@@ -104,7 +104,7 @@ pub fn prepare(
     owner: VolumeOwner,
     facts: &PodFacts<'_>,
     sources: &Sources,
-) -> Result<BTreeMap<String, VolumeRoot>, PortError> {
+) -> Result<BTreeMap<String, VolumeRoot>, Problem> {
     let roots = roots(volumes, places)?;
     discard(places)?;
     let in_memory = places.memory.iter().filter(|_| volumes.iter().any(lies_in_memory));
@@ -144,7 +144,7 @@ pub fn secret_files(
     volumes: &[VolumeTemplate],
     roots: &BTreeMap<String, VolumeRoot>,
     sources: &Sources,
-) -> Result<Vec<PathBuf>, PortError> {
+) -> Result<Vec<PathBuf>, Problem> {
     let mut files = Vec::new();
     for volume in volumes {
         let (VolumeKind::Projected(projections), Some(root)) = (&volume.kind, roots.get(&volume.name)) else {
@@ -178,7 +178,7 @@ fn lies_in_memory(volume: &VolumeTemplate) -> bool {
 ///
 /// # Errors
 /// What the file system says.
-pub fn discard(places: &VolumePlaces) -> Result<(), PortError> {
+pub fn discard(places: &VolumePlaces) -> Result<(), Problem> {
     for directory in [&places.pod].into_iter().chain(&places.memory) {
         match fs::remove_dir_all(directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(undeletable(directory, error)),
@@ -189,12 +189,12 @@ pub fn discard(places: &VolumePlaces) -> Result<(), PortError> {
 }
 
 /// The error for a directory that cannot be deleted: containers of an engine that runs as root leave files of root.
-pub fn undeletable(path: &Path, error: io::Error) -> PortError {
+pub fn undeletable(path: &Path, error: io::Error) -> Problem {
     let mut message = format!("{} cannot be deleted", path.display());
     if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() {
         message.push_str("; files in it belong to another user, so delete it as root");
     }
-    PortError::new(PortError::from(io::Error::from(error.kind())).class, message).because(error)
+    Problem::new(Problem::from(io::Error::from(error.kind())).class, message).because(error)
 }
 
 /// A directory only its owner may enter: this process's user, or the pod's where this process may give it away.
@@ -216,7 +216,7 @@ fn project(
     facts: &PodFacts<'_>,
     sources: &Sources,
     path: &str,
-) -> Result<(), PortError> {
+) -> Result<(), Problem> {
     match projection {
         Projection::Downward(files) => {
             for (file, source, mode) in files {
@@ -270,7 +270,7 @@ fn write_file(root: &Path, relative: &Path, bytes: &[u8], mode: u32, owner: Volu
     }
 }
 
-fn make_on_host(path: &Path, kind: HostKind, volume: &VolumeTemplate) -> Result<(), PortError> {
+fn make_on_host(path: &Path, kind: HostKind, volume: &VolumeTemplate) -> Result<(), Problem> {
     match kind {
         HostKind::DirectoryOrCreate => fs::create_dir_all(path)?,
         HostKind::FileOrCreate if !path.exists() => drop(OpenOptions::new().write(true).create_new(true).open(path)?),
@@ -292,5 +292,5 @@ fn make_on_host(path: &Path, kind: HostKind, volume: &VolumeTemplate) -> Result<
         return Ok(());
     }
     let message = format!("{}.hostPath: at {} is not what type {kind:?} asks for", volume.path, path.display());
-    Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"))
+    Err(Problem::new(Class::Invalid, message).with_reason("TemplateInvalid"))
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 use orlop_core::attempt::AttemptKey;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ impl Bench {
         }
     }
 
-    fn prepare(&self, volumes: Value) -> Result<BTreeMap<String, VolumeRoot>, PortError> {
+    fn prepare(&self, volumes: Value) -> Result<BTreeMap<String, VolumeRoot>, Problem> {
         let pod = json!({"containers": [{"name": "main", "resources": {"limits": {"cpu": 2}}}], "volumes": volumes});
         let job = json!({"spec": {"template": {"metadata": {"labels": {"b": "2", "a": "say \"1\""}}, "spec": pod}}});
         let policy = TemplatePolicy { allow_host_path: vec![self.path("host")], ..TemplatePolicy::default() };

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
 use nix::unistd::geteuid;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::name::sha256_hex;
 use orlop_core::spec::job::SecretAs;
 use orlop_core::task::{TaskEnd, TaskRef};
@@ -88,7 +88,7 @@ impl Directories {
     ///
     /// # Errors
     /// Invalid when a directory above cannot be passed.
-    pub(super) fn admit_users(&self) -> Result<(), PortError> {
+    pub(super) fn admit_users(&self) -> Result<(), Problem> {
         for dir in [Some(&self.work), self.secrets.as_ref()].into_iter().flatten() {
             fs::set_permissions(dir, fs::Permissions::from_mode(0o711))?;
             for above in fs::canonicalize(dir)?.ancestors().skip(1) {
@@ -98,7 +98,7 @@ impl Directories {
                         above.display(),
                         dir.display()
                     );
-                    return Err(PortError::new(Class::Invalid, message));
+                    return Err(Problem::new(Class::Invalid, message));
                 }
             }
         }

@@ -27,7 +27,7 @@ mod verdict;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::task::TaskRef;
 
 pub use event::{AttemptEnd, AttemptEvents, Cause, Kept, LogCapacity, LogChunk, LogTotals, Started};
@@ -91,27 +91,27 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// Transient when it cannot be found out now.
-    async fn list(&self) -> Result<Vec<Remains>, PortError>;
+    async fn list(&self) -> Result<Vec<Remains>, Problem>;
 
     /// Takes over an attempt of an earlier agent that is alive or has ended: its output after chunk `after_seq` and its
     /// end are reported like those of others. One without supervisor is ended, and reported as Lost.
     ///
     /// # Errors
     /// NotFound when there is no trace of it.
-    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), PortError>;
+    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), Problem>;
 
     /// Removes what is left of an attempt that has ended. That there is nothing is fine.
     ///
     /// # Errors
     /// Transient when it cannot be removed now.
-    async fn remove(&self, id: TaskRef) -> Result<(), PortError>;
+    async fn remove(&self, id: TaskRef) -> Result<(), Problem>;
 
     /// Removes what the program of an attempt of another runtime made with this one and left; that there is nothing is
     /// fine. Only programs that make containers leave any.
     ///
     /// # Errors
     /// Transient when it cannot be removed now; it is then removed later.
-    async fn clear_made_by(&self, _id: TaskRef) -> Result<(), PortError> {
+    async fn clear_made_by(&self, _id: TaskRef) -> Result<(), Problem> {
         Ok(())
     }
 
@@ -120,11 +120,11 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// Transient when it cannot be found out now.
-    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError>;
+    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, Problem>;
 
     /// Whether attempts can be started now.
     ///
     /// # Errors
     /// What is wrong.
-    async fn check(&self) -> Result<(), PortError>;
+    async fn check(&self) -> Result<(), Problem>;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_core::time::Time;
 
@@ -53,23 +53,23 @@ impl JobRuntime for NoopRuntime {
 
     fn renew_lease(&self, _left: Duration) {}
 
-    async fn list(&self) -> Result<Vec<Remains>, PortError> {
+    async fn list(&self) -> Result<Vec<Remains>, Problem> {
         Ok(Vec::new())
     }
 
-    async fn adopt(&self, id: TaskRef, _after_seq: u64) -> Result<(), PortError> {
-        Err(PortError::new(Class::NotFound, format!("attempt {id} left no trace: nothing was started for it")))
+    async fn adopt(&self, id: TaskRef, _after_seq: u64) -> Result<(), Problem> {
+        Err(Problem::new(Class::NotFound, format!("attempt {id} left no trace: nothing was started for it")))
     }
 
-    async fn remove(&self, _id: TaskRef) -> Result<(), PortError> {
+    async fn remove(&self, _id: TaskRef) -> Result<(), Problem> {
         Ok(())
     }
 
-    async fn in_use(&self, _ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
+    async fn in_use(&self, _ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, Problem> {
         Ok(Vec::new())
     }
 
-    async fn check(&self) -> Result<(), PortError> {
+    async fn check(&self) -> Result<(), Problem> {
         Ok(())
     }
 }

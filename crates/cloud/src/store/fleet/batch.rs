@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::JobId;
 use orlop_core::ports::fleet_store::{
     AttemptChange, AttemptDetail, AttemptRow, AuditEntry, ElementChange, Entry, FINAL_TWICE, IdempotencyKey,
@@ -66,11 +66,11 @@ struct Places {
     named: HashSet<JobId>,
 }
 
-fn invalid(message: String) -> PortError {
-    PortError::new(Class::Invalid, message)
+fn invalid(message: String) -> Problem {
+    Problem::new(Class::Invalid, message)
 }
 
-fn sound(unit: &TaskStatus, whose: JobId) -> Result<(), PortError> {
+fn sound(unit: &TaskStatus, whose: JobId) -> Result<(), Problem> {
     if unit.is_sound() {
         return Ok(());
     }
@@ -79,24 +79,24 @@ fn sound(unit: &TaskStatus, whose: JobId) -> Result<(), PortError> {
 }
 
 /// The error for something that is named and not stored.
-pub(in crate::store) fn missing(what: impl std::fmt::Display) -> PortError {
+pub(in crate::store) fn missing(what: impl std::fmt::Display) -> Problem {
     invalid(format!("{what} is not stored"))
 }
 
 /// The error for something that is new and stored already.
-pub(in crate::store) fn double(what: impl std::fmt::Display) -> PortError {
+pub(in crate::store) fn double(what: impl std::fmt::Display) -> Problem {
     invalid(format!("{what} is stored already"))
 }
 
 /// The error for a second accepted final result.
-pub(in crate::store) fn final_twice(what: impl std::fmt::Display) -> PortError {
+pub(in crate::store) fn final_twice(what: impl std::fmt::Display) -> Problem {
     let message = format!("{what} has an accepted final result already");
-    PortError::new(Class::Fatal, message).with_reason(FINAL_TWICE)
+    Problem::new(Class::Fatal, message).with_reason(FINAL_TWICE)
 }
 
 impl Batch {
     /// The rows of some turns.
-    pub(in crate::store) fn of(turns: impl IntoIterator<Item = WriteBatch>) -> Result<Self, PortError> {
+    pub(in crate::store) fn of(turns: impl IntoIterator<Item = WriteBatch>) -> Result<Self, Problem> {
         let mut batch = Self::default();
         for turn in turns {
             for record in turn.records {
@@ -120,7 +120,7 @@ impl Batch {
         }
     }
 
-    fn add(&mut self, record: Record) -> Result<(), PortError> {
+    fn add(&mut self, record: Record) -> Result<(), Problem> {
         match record {
             Record::Spec(spec) => self.add_spec(*spec),
             Record::JobNew(row) => self.add_job(*row)?,
@@ -162,7 +162,7 @@ impl Batch {
         }
     }
 
-    fn add_job(&mut self, row: JobRow) -> Result<(), PortError> {
+    fn add_job(&mut self, row: JobRow) -> Result<(), Problem> {
         let id = row.job.id;
         sound(&row.unit, id)?;
         if id.as_u64() > MAX_JOB_ID {
@@ -180,7 +180,7 @@ impl Batch {
         Ok(())
     }
 
-    fn change_job(&mut self, change: JobChange) -> Result<(), PortError> {
+    fn change_job(&mut self, change: JobChange) -> Result<(), Problem> {
         sound(&change.unit, change.id)?;
         match self.places.jobs.get(&change.id) {
             Some(&RowIndex::New(at)) => {
@@ -203,7 +203,7 @@ impl Batch {
         Ok(())
     }
 
-    fn change_element(&mut self, change: ElementChange) -> Result<(), PortError> {
+    fn change_element(&mut self, change: ElementChange) -> Result<(), Problem> {
         sound(&change.unit, change.job)?;
         self.name(change.job);
         let unit = (change.job, change.index);
@@ -217,7 +217,7 @@ impl Batch {
         Ok(())
     }
 
-    fn change_attempt(&mut self, mut change: AttemptChange) -> Result<(), PortError> {
+    fn change_attempt(&mut self, mut change: AttemptChange) -> Result<(), Problem> {
         let id = change.id;
         if change.end.as_ref().is_some_and(|end| end.accepted_final) {
             let held = self.places.finals.insert((id.job, id.index), id);

@@ -1,6 +1,6 @@
 //! Values of columns that have their own text.
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::named::Named;
 
@@ -20,7 +20,7 @@ pub(in crate::store) fn indices_text(indices: &[(u32, u32)]) -> Option<String> {
 }
 
 /// The ranges of such a text.
-pub(in crate::store) fn indices(text: Option<&str>) -> Result<Vec<(u32, u32)>, PortError> {
+pub(in crate::store) fn indices(text: Option<&str>) -> Result<Vec<(u32, u32)>, Problem> {
     let Some(text) = text else { return Ok(Vec::new()) };
     let part = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -36,20 +36,20 @@ pub(in crate::store) fn gpu_text(gpu: Option<&GpuShape>) -> Option<String> {
 }
 
 /// The kind of GPU of such a text.
-pub(in crate::store) fn gpu(text: Option<&str>) -> Result<Option<Box<GpuShape>>, PortError> {
+pub(in crate::store) fn gpu(text: Option<&str>) -> Result<Option<Box<GpuShape>>, Problem> {
     let read = |text| serde_json::from_str(text).map(Box::new).map_err(|_| damaged("a kind of GPU", text));
     text.map(read).transpose()
 }
 
 /// A value of a closed set.
-pub(in crate::store) fn named<T: Named>(text: &str) -> Result<T, PortError> {
+pub(in crate::store) fn named<T: Named>(text: &str) -> Result<T, Problem> {
     T::from_name(text).ok_or_else(|| damaged(T::KIND, text))
 }
 
 /// The error for a column that holds what was never written to it.
-pub(in crate::store) fn damaged(what: &str, found: &str) -> PortError {
+pub(in crate::store) fn damaged(what: &str, found: &str) -> Problem {
     let shown: String = found.chars().take(64).collect();
-    PortError::new(Class::Fatal, format!("the store holds `{shown}` as {what}; it is damaged: restore a backup"))
+    Problem::new(Class::Fatal, format!("the store holds `{shown}` as {what}; it is damaged: restore a backup"))
 }
 
 /// A number as 64-bit columns hold it; beyond their range the greatest.
@@ -63,7 +63,7 @@ pub(in crate::store) fn natural(number: i64) -> u64 {
 }
 
 /// A small number that a column holds.
-pub(in crate::store) fn small<T: TryFrom<i64>>(number: i64) -> Result<T, PortError> {
+pub(in crate::store) fn small<T: TryFrom<i64>>(number: i64) -> Result<T, Problem> {
     T::try_from(number).map_err(|_| damaged("a small number", &number.to_string()))
 }
 

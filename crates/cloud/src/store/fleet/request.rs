@@ -1,7 +1,7 @@
 //! Calls that write, on their way to the one connection that carries them out, and which of them share a transaction. Owns
 //! the queue's form; carries nothing out.
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::{Holder, Retained, Retention, WriteBatch};
 use tokio::sync::{mpsc, oneshot};
@@ -15,7 +15,7 @@ pub(in crate::store) const QUEUE: usize = 256;
 const GROUP: usize = 65_536;
 
 /// Where an answer goes. A caller that went away no longer wants it.
-pub(in crate::store) type Answer<T> = oneshot::Sender<Result<T, PortError>>;
+pub(in crate::store) type Answer<T> = oneshot::Sender<Result<T, Problem>>;
 
 /// A call of [`orlop_core::ports::fleet_store::FleetStore::commit`].
 #[derive(Debug)]

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use rusqlite::ErrorCode;
 
 /// The port's error for an error of SQLite, met while `doing` something with the journal at `path`.
-pub(super) fn classify(path: &Path, doing: &str, error: &rusqlite::Error) -> PortError {
+pub(super) fn classify(path: &Path, doing: &str, error: &rusqlite::Error) -> Problem {
     classify_of("journal", path, doing, error)
 }
 
 /// The same for what a file holds by its `noun`.
-pub(super) fn classify_of(noun: &str, path: &Path, doing: &str, error: &rusqlite::Error) -> PortError {
+pub(super) fn classify_of(noun: &str, path: &Path, doing: &str, error: &rusqlite::Error) -> Problem {
     let foreign = format!("the file is no {noun}; name another file, or move it away to start anew");
     let (class, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (Class::Capacity, "the disk is full; free some space"),
@@ -41,7 +41,7 @@ pub(super) fn classify_of(noun: &str, path: &Path, doing: &str, error: &rusqlite
         }
         _ => (Class::Fatal, "this is a fault of Orlop; report it with this message"),
     };
-    PortError::new(class, format!("{doing} {noun} {} failed: {advice} ({})", path.display(), detail(error)))
+    Problem::new(class, format!("{doing} {noun} {} failed: {advice} ({})", path.display(), detail(error)))
 }
 
 /// SQLite's own words, said once.
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn error(code: i32) -> PortError {
+    fn error(code: i32) -> Problem {
         let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
         classify(Path::new("flows.db"), "writing", &error)
     }

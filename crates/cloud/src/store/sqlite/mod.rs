@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
 
 use self::open::Store;
@@ -69,7 +69,7 @@ impl SqliteJournal {
     /// # Errors
     /// Conflict when another process hosts it; NotFound when there is none to view; Denied without rights to the file;
     /// Capacity when the disk is full; Fatal when the file is damaged, of another program or of a newer version.
-    pub async fn open(path: impl Into<PathBuf>, access: Access) -> Result<Self, PortError> {
+    pub async fn open(path: impl Into<PathBuf>, access: Access) -> Result<Self, Problem> {
         Self::start(path.into(), access, open::open).await
     }
 
@@ -77,8 +77,8 @@ impl SqliteJournal {
     async fn start(
         path: PathBuf,
         access: Access,
-        open: impl FnOnce(&Path, Access) -> Result<Store, PortError> + Send + 'static,
-    ) -> Result<Self, PortError> {
+        open: impl FnOnce(&Path, Access) -> Result<Store, Problem> + Send + 'static,
+    ) -> Result<Self, Problem> {
         let commits = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&commits);
         let open = move |path: &Path| open(path, access);
@@ -104,11 +104,11 @@ impl SqliteJournal {
         self.commits.load(Ordering::Relaxed)
     }
 
-    async fn write(&self, write: Write) -> Result<(), PortError> {
+    async fn write(&self, write: Write) -> Result<(), Problem> {
         if self.access == Access::Viewer {
             let message =
                 format!("journal {} was opened for viewing only; open it as host to write", self.path().display());
-            return Err(PortError::new(Class::Denied, message));
+            return Err(Problem::new(Class::Denied, message));
         }
         self.owner.ask(|answer| Request::Write(write, answer)).await
     }
@@ -116,33 +116,33 @@ impl SqliteJournal {
 
 #[async_trait]
 impl FlowJournal for SqliteJournal {
-    async fn create(&self, flow: &FlowRecord) -> Result<(), PortError> {
+    async fn create(&self, flow: &FlowRecord) -> Result<(), Problem> {
         self.write(Write::Create(Box::new(NewFlow::of(flow)?))).await
     }
 
-    async fn load(&self, uid: &str) -> Result<StoredFlow, PortError> {
+    async fn load(&self, uid: &str) -> Result<StoredFlow, Problem> {
         let uid = uid.to_owned();
         self.owner.ask(|answer| Request::Load(uid, answer)).await
     }
 
-    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), PortError> {
+    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), Problem> {
         self.write(Write::Append { uid: uid.to_owned(), after, entries: entries.to_vec() }).await
     }
 
-    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), PortError> {
+    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), Problem> {
         self.write(Write::Snapshot { uid: uid.to_owned(), through, state: state.to_vec() }).await
     }
 
-    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), PortError> {
+    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), Problem> {
         let summary = statements::json("summary", summary)?;
         self.write(Write::Summarize { uid: uid.to_owned(), summary }).await
     }
 
-    async fn list(&self) -> Result<Vec<FlowRecordSummary>, PortError> {
+    async fn list(&self) -> Result<Vec<FlowRecordSummary>, Problem> {
         self.owner.ask(Request::List).await
     }
 
-    async fn delete(&self, uid: &str) -> Result<(), PortError> {
+    async fn delete(&self, uid: &str) -> Result<(), Problem> {
         self.write(Write::Delete { uid: uid.to_owned() }).await
     }
 }

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::Access;
@@ -54,14 +54,14 @@ impl Drop for Lock {
 }
 
 /// Opens the file.
-pub(super) fn open(path: &Path, access: Access) -> Result<Store, PortError> {
+pub(super) fn open(path: &Path, access: Access) -> Result<Store, Problem> {
     match access {
         Access::Host => host(path),
         Access::Viewer => viewer(path),
     }
 }
 
-fn host(path: &Path) -> Result<Store, PortError> {
+fn host(path: &Path) -> Result<Store, Problem> {
     let lock = lock("journal", path)?;
     let sqlite = |error: rusqlite::Error| classify(path, "opening", &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -74,7 +74,7 @@ fn host(path: &Path) -> Result<Store, PortError> {
             "the file system of journal {} cannot share memory between processes; put the journal on a local disk",
             path.display()
         );
-        return Err(PortError::new(Class::Invalid, message));
+        return Err(Problem::new(Class::Invalid, message));
     }
     connection.execute_batch(SETTINGS).map_err(sqlite)?;
     schema::migrate(path, &mut connection)?;
@@ -83,10 +83,10 @@ fn host(path: &Path) -> Result<Store, PortError> {
     Ok(Store { path: path.to_owned(), connection, _lock: Some(lock) })
 }
 
-fn viewer(path: &Path) -> Result<Store, PortError> {
+fn viewer(path: &Path) -> Result<Store, Problem> {
     if let Err(error) = std::fs::metadata(path) {
         let message = format!("journal {} cannot be viewed", path.display());
-        return Err(PortError::new(PortError::from(error).class, message));
+        return Err(Problem::new(Problem::from(error).class, message));
     }
     let connection = match view(path, false) {
         // Viewing needs a small file beside the journal. Where that cannot be made, a journal that nobody writes and
@@ -144,13 +144,13 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Takes the lock of a host, or says who has it.
-pub(super) fn lock(noun: &str, path: &Path) -> Result<Lock, PortError> {
+pub(super) fn lock(noun: &str, path: &Path) -> Result<Lock, Problem> {
     let place = beside(path, ".lock");
     let trouble = |error: std::io::Error| {
         let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         let hint = if full { ": the disk is full; free some space" } else { "" };
         let message = format!("the lock {} of the {noun} cannot be taken{hint}", place.display());
-        PortError::new(PortError::from(std::io::Error::from(error.kind())).class, message).because(error)
+        Problem::new(Problem::from(std::io::Error::from(error.kind())).class, message).because(error)
     };
     let mut file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&place).map_err(trouble)?;
@@ -169,20 +169,20 @@ pub(super) fn lock(noun: &str, path: &Path) -> Result<Lock, PortError> {
             };
             let message =
                 format!("{noun} {} is hosted by {who}; end it first, or open the {noun} for viewing", path.display());
-            Err(PortError::new(Class::Conflict, message).with_reason("Locked"))
+            Err(Problem::new(Class::Conflict, message).with_reason("Locked"))
         }
         Err(TryLockError::Error(error)) => Err(trouble(error)),
     }
 }
 
-pub(super) fn sync_folder(noun: &str, path: &Path) -> Result<(), PortError> {
+pub(super) fn sync_folder(noun: &str, path: &Path) -> Result<(), Problem> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| {
-        let class = PortError::from(std::io::Error::from(error.kind())).class;
-        PortError::new(class, format!("folder {} of the {noun} cannot be synced", folder.display())).because(error)
+        let class = Problem::from(std::io::Error::from(error.kind())).class;
+        Problem::new(class, format!("folder {} of the {noun} cannot be synced", folder.display())).because(error)
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio::sync::{mpsc, oneshot};
 
 /// What a thread and its file are called.
@@ -39,9 +39,9 @@ impl<R: Send + 'static> Owner<R> {
         path: Arc<Path>,
         names: Names,
         queue: usize,
-        open: impl FnOnce(&Path) -> Result<S, PortError> + Send + 'static,
+        open: impl FnOnce(&Path) -> Result<S, Problem> + Send + 'static,
         serve: impl FnOnce(S, mpsc::Receiver<R>) + Send + 'static,
-    ) -> Result<Self, PortError> {
+    ) -> Result<Self, Problem> {
         let (requests, inbox) = mpsc::channel(queue);
         let (opened, answer) = oneshot::channel();
         let (end, ended) = oneshot::channel();
@@ -59,7 +59,7 @@ impl<R: Send + 'static> Owner<R> {
         };
         let thread = std::thread::Builder::new().name(names.thread.to_owned()).spawn(work).map_err(|error| {
             let text = format!("the thread of the {} could not be started", names.file);
-            PortError::new(Class::Transient, text).because(error)
+            Problem::new(Class::Transient, text).because(error)
         })?;
         let owner = Self { path, names, requests: Some(requests), thread: Some(thread), ended: Some(ended) };
         answer.await.map_err(|_| owner.stopped())??;
@@ -86,21 +86,21 @@ impl<R: Send + 'static> Owner<R> {
     /// What the thread answers; Fatal when it has stopped.
     pub(super) async fn ask<T>(
         &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, PortError>>) -> R,
-    ) -> Result<T, PortError> {
+        request: impl FnOnce(oneshot::Sender<Result<T, Problem>>) -> R,
+    ) -> Result<T, Problem> {
         let (answer, answered) = oneshot::channel();
         let requests = self.requests.as_ref().ok_or_else(|| self.stopped())?;
         requests.send(request(answer)).await.map_err(|_| self.stopped())?;
         answered.await.map_err(|_| self.stopped())?
     }
 
-    fn stopped(&self) -> PortError {
+    fn stopped(&self) -> Problem {
         let Names { file, again, .. } = self.names;
         let message = format!(
             "the thread of {file} {} has stopped; see the log for why, and open the {again} again",
             self.path.display()
         );
-        PortError::new(Class::Fatal, message)
+        Problem::new(Class::Fatal, message)
     }
 }
 

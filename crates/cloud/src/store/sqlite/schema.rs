@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::classify_of;
@@ -65,18 +65,18 @@ enum SchemaState {
 }
 
 /// Brings the file up to date in one transaction.
-pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), PortError> {
+pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), Problem> {
     JOURNAL.migrate(path, connection)
 }
 
 /// Holds when a viewer can read the file as it is.
-pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), PortError> {
+pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), Problem> {
     JOURNAL.check(path, connection)
 }
 
 impl Layout {
     /// Brings the file up to date in one transaction.
-    pub(super) fn migrate(&self, path: &Path, connection: &mut Connection) -> Result<(), PortError> {
+    pub(super) fn migrate(&self, path: &Path, connection: &mut Connection) -> Result<(), Problem> {
         let sqlite = |error: rusqlite::Error| classify_of(self.noun, path, "preparing", &error);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sqlite)?;
         let done = match self.find(path, &transaction)? {
@@ -95,7 +95,7 @@ impl Layout {
     }
 
     /// Holds when a viewer can read the file as it is.
-    fn check(&self, path: &Path, connection: &Connection) -> Result<(), PortError> {
+    fn check(&self, path: &Path, connection: &Connection) -> Result<(), Problem> {
         let noun = self.noun;
         match self.find(path, connection)? {
             SchemaState::Version(version) if version == self.steps.len() => Ok(()),
@@ -105,17 +105,17 @@ impl Layout {
                     path.display(),
                     self.steps.len()
                 );
-                Err(PortError::new(Class::Invalid, message))
+                Err(Problem::new(Class::Invalid, message))
             }
             SchemaState::Empty => {
                 let message = format!("{noun} {} is still being created; try again", path.display());
-                Err(PortError::new(Class::Transient, message))
+                Err(Problem::new(Class::Transient, message))
             }
         }
     }
 
     /// What the file holds; refuses files of other programs and newer versions.
-    fn find(&self, path: &Path, connection: &Connection) -> Result<SchemaState, PortError> {
+    fn find(&self, path: &Path, connection: &Connection) -> Result<SchemaState, Problem> {
         let (noun, known) = (self.noun, self.steps.len());
         let sqlite = |error: rusqlite::Error| classify_of(noun, path, "reading", &error);
         let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(sqlite);
@@ -128,7 +128,7 @@ impl Layout {
                         "{noun} {} has version {version}, this Orlop knows versions 1 to {known}; use a newer Orlop",
                         path.display()
                     );
-                    Err(PortError::new(Class::Fatal, message))
+                    Err(Problem::new(Class::Fatal, message))
                 }
             };
         }
@@ -138,7 +138,7 @@ impl Layout {
             return Ok(SchemaState::Empty);
         }
         let message = format!("{} is a database of another program; name another file", path.display());
-        Err(PortError::new(Class::Fatal, message))
+        Err(Problem::new(Class::Fatal, message))
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
         Connection::open_in_memory().unwrap()
     }
 
-    fn by(connection: &mut Connection, steps: &'static [&'static str]) -> Result<(), PortError> {
+    fn by(connection: &mut Connection, steps: &'static [&'static str]) -> Result<(), Problem> {
         Layout { steps, ..JOURNAL }.migrate(Path::new("flows.db"), connection)
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::journal::{FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
 use orlop_core::time::Time;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -32,7 +32,7 @@ pub(super) struct NewFlow {
 }
 
 impl NewFlow {
-    pub(super) fn of(record: &FlowRecord) -> Result<Self, PortError> {
+    pub(super) fn of(record: &FlowRecord) -> Result<Self, Problem> {
         Ok(Self {
             uid: record.uid.clone(),
             namespace: record.namespace().to_owned(),
@@ -46,22 +46,22 @@ impl NewFlow {
 }
 
 /// A value as JSON.
-pub(super) fn json(what: &str, value: &impl Serialize) -> Result<String, PortError> {
+pub(super) fn json(what: &str, value: &impl Serialize) -> Result<String, Problem> {
     serde_json::to_string(value)
-        .map_err(|error| PortError::new(Class::Invalid, format!("the {what} cannot be written as JSON")).because(error))
+        .map_err(|error| Problem::new(Class::Invalid, format!("the {what} cannot be written as JSON")).because(error))
 }
 
 /// Why a call was not carried out.
 #[derive(Debug)]
 pub(super) enum StatementError {
     /// The port's own answer.
-    Port(PortError),
+    Port(Problem),
     /// The file's.
     Sqlite(rusqlite::Error),
 }
 
-impl From<PortError> for StatementError {
-    fn from(error: PortError) -> Self {
+impl From<Problem> for StatementError {
+    fn from(error: Problem) -> Self {
         Self::Port(error)
     }
 }
@@ -106,7 +106,7 @@ fn create(connection: &Connection, flow: &NewFlow) -> Result<(), StatementError>
         } else {
             format!("flow `{namespace}/{name}` is there already, with uid `{uid}`; delete it or take another name")
         };
-        return Err(PortError::new(Class::Exists, message).into());
+        return Err(Problem::new(Class::Exists, message).into());
     }
     let mut insert = connection.prepare_cached(
         "INSERT INTO flow (uid, namespace, name, created_at, object, options) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -123,7 +123,7 @@ fn append(connection: &Connection, uid: &str, after: u64, entries: &[JournalEntr
     let last = last(connection, flow)?;
     if u64::try_from(last) != Ok(after) {
         let message = format!("flow `{uid}` has {last} entries, not {after}: somebody else wrote; load it again");
-        return Err(PortError::new(Class::Conflict, message).into());
+        return Err(Problem::new(Class::Conflict, message).into());
     }
     let mut insert =
         connection.prepare_cached("INSERT INTO entry (flow, number, now, event) VALUES (?1, ?2, ?3, ?4)")?;
@@ -137,12 +137,12 @@ fn snapshot(connection: &Connection, uid: &str, through: u64, state: &[u8]) -> R
     let flow = row_of(connection, uid)?;
     let last = last(connection, flow)?;
     let through = i64::try_from(through).ok().filter(|through| *through <= last).ok_or_else(|| {
-        PortError::new(Class::Invalid, format!("flow `{uid}` has {last} entries, none with number {through}"))
+        Problem::new(Class::Invalid, format!("flow `{uid}` has {last} entries, none with number {through}"))
     })?;
     let covered = covered(connection, flow)?;
     if through < covered {
         let message = format!("flow `{uid}` has a snapshot through {covered}, later than {through}; load it again");
-        return Err(PortError::new(Class::Conflict, message).into());
+        return Err(Problem::new(Class::Conflict, message).into());
     }
     let mut replace =
         connection.prepare_cached("INSERT OR REPLACE INTO snapshot (flow, through, state) VALUES (?1, ?2, ?3)")?;
@@ -158,8 +158,8 @@ fn row_of(connection: &Connection, uid: &str) -> Result<i64, StatementError> {
     row.ok_or_else(|| not_found(uid).into())
 }
 
-fn not_found(uid: &str) -> PortError {
-    PortError::new(Class::NotFound, format!("there is no flow with uid `{uid}` in the journal"))
+fn not_found(uid: &str) -> Problem {
+    Problem::new(Class::NotFound, format!("there is no flow with uid `{uid}` in the journal"))
 }
 
 /// Number the snapshot covers; 0 without one.
@@ -208,7 +208,7 @@ pub(super) fn load(path: &Path, connection: &Connection, uid: &str) -> Result<St
             path.display(),
             entries.len()
         );
-        return Err(PortError::new(Class::Fatal, message).into());
+        return Err(Problem::new(Class::Fatal, message).into());
     }
     Ok(StoredFlow { record, snapshot, entries, last })
 }
@@ -229,22 +229,22 @@ pub(super) fn list(path: &Path, connection: &Connection) -> Result<Vec<FlowRecor
     Ok(flows)
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, uid: &str, what: &str, text: &str) -> Result<T, PortError> {
+fn parse<T: DeserializeOwned>(path: &Path, uid: &str, what: &str, text: &str) -> Result<T, Problem> {
     serde_json::from_str(text).map_err(|error| {
         let message = format!(
             "the {what} of flow `{uid}` in journal {} cannot be read; use the Orlop that wrote it, or delete the flow",
             path.display()
         );
-        PortError::new(Class::Fatal, message).because(error)
+        Problem::new(Class::Fatal, message).because(error)
     })
 }
 
-fn number(path: &Path, uid: &str, number: i64) -> Result<u64, PortError> {
+fn number(path: &Path, uid: &str, number: i64) -> Result<u64, Problem> {
     u64::try_from(number).map_err(|error| {
         let message = format!(
             "journal {} is damaged: flow `{uid}` has an entry with number {number}; restore a backup",
             path.display()
         );
-        PortError::new(Class::Fatal, message).because(error)
+        Problem::new(Class::Fatal, message).because(error)
     })
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::ports::journal::{FlowRecordSummary, StoredFlow};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
@@ -16,7 +16,7 @@ use super::statements::{self, StatementError, Write};
 const GROUP: usize = 512;
 
 /// Where an answer goes. A caller that went away no longer wants it.
-type Answer<T> = oneshot::Sender<Result<T, PortError>>;
+type Answer<T> = oneshot::Sender<Result<T, Problem>>;
 
 /// A call under way.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ fn serve_writes(store: &mut Store, group: Vec<(Write, Answer<()>)>, commits: &At
             // Nothing of the group was written: each caller gets the error.
             let told = classify(&store.path, "writing", &error);
             for (_, answer) in group {
-                let mut error = PortError::new(told.class, told.message.clone());
+                let mut error = Problem::new(told.class, told.message.clone());
                 error.reason = told.reason;
                 drop(answer.send(Err(error)));
             }
@@ -103,7 +103,7 @@ fn commit<'a>(
     Ok(verdicts)
 }
 
-fn port_error(store: &Store, doing: &str, trouble: StatementError) -> PortError {
+fn port_error(store: &Store, doing: &str, trouble: StatementError) -> Problem {
     match trouble {
         StatementError::Port(error) => error,
         StatementError::Sqlite(error) => classify(&store.path, doing, &error),

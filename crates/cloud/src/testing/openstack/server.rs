@@ -3,7 +3,7 @@
 
 use std::io;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -34,8 +34,8 @@ impl MemoryServer {
     ///
     /// # Errors
     /// There is no such port.
-    pub async fn start(cloud: MemoryCloud) -> Result<Self, PortError> {
-        let failed = |error: io::Error| PortError::new(Class::Fatal, "the double finds no port").because(error);
+    pub async fn start(cloud: MemoryCloud) -> Result<Self, Problem> {
+        let failed = |error: io::Error| Problem::new(Class::Fatal, "the double finds no port").because(error);
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let address = format!("http://{}", listener.local_addr().map_err(failed)?);
         cloud.world().address.clone_from(&address);

@@ -119,7 +119,7 @@ impl PodFixture {
         self.wait().await
     }
 
-    pub(crate) async fn fetch(&self, inside: &str) -> Result<PathBuf, orlop_core::error::PortError> {
+    pub(crate) async fn fetch(&self, inside: &str) -> Result<PathBuf, orlop_core::error::Problem> {
         in_time(self.runtime.fetch(&self.plan.key, &self.plan, inside, self.dir.path())).await
     }
 

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::id::{Epoch, JobId, TenantName};
 use crate::task::TaskRef;
 use crate::time::Time;
@@ -57,25 +57,25 @@ pub trait FleetReads: Send + Sync {
     ///
     /// # Errors
     /// Transient when it cannot be read now; so of all reads.
-    async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError>;
+    async fn job(&self, id: JobId) -> Result<Option<JobRow>, Problem>;
 
     /// Those of some jobs that are stored, in the order of their ids. An adapter asks once for all.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, PortError>;
+    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Problem>;
 
     /// Jobs that pass a filter.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError>;
+    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, Problem>;
 
     /// An interned specification, if it is stored.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, PortError>;
+    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, Problem>;
 
     /// Elements of an array in order of their indices, those never assigned among them.
     ///
@@ -86,14 +86,14 @@ pub trait FleetReads: Send + Sync {
         job: JobId,
         filter: &ElementFilter,
         page: &Page<u32>,
-    ) -> Result<Paged<ElementRow, u32>, PortError>;
+    ) -> Result<Paged<ElementRow, u32>, Problem>;
 
     /// How many elements of arrays are in which state, those never assigned among them. Jobs that are no arrays, or not
     /// stored, are left out.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, PortError>;
+    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, Problem>;
 
     /// Attempts of a job in order of (index, attempt, member, epoch). The cursor is the last attempt seen.
     ///
@@ -104,19 +104,19 @@ pub trait FleetReads: Send + Sync {
         job: JobId,
         filter: &AttemptFilter,
         page: &Page<TaskRef>,
-    ) -> Result<Paged<AttemptRow, TaskRef>, PortError>;
+    ) -> Result<Paged<AttemptRow, TaskRef>, Problem>;
 
     /// Outputs, tail and log summary of an attempt, if any were stored.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, PortError>;
+    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, Problem>;
 
     /// A document by its key.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, PortError>;
+    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, Problem>;
 
     /// Documents of a kind in order of their keys, compared byte by byte.
     ///
@@ -127,13 +127,13 @@ pub trait FleetReads: Send + Sync {
         kind: Kind,
         filter: &EntryFilter,
         page: &Page<String>,
-    ) -> Result<Paged<Entry, String>, PortError>;
+    ) -> Result<Paged<Entry, String>, Problem>;
 
     /// The answer stored under an idempotency key, unless it expired before `now`.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, PortError>;
+    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, Problem>;
 
     /// Every idempotency key that is still valid at `now`, in order of (tenant, key).
     ///
@@ -143,31 +143,31 @@ pub trait FleetReads: Send + Sync {
         &self,
         now: Time,
         page: &Page<IdempotencyKey>,
-    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, PortError>;
+    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, Problem>;
 
     /// The audit trail; the cursor is an entry's number.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, PortError>;
+    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, Problem>;
 
     /// Events that wait to be published, in order of their ids.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, PortError>;
+    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, Problem>;
 
     /// How many events wait to be published.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn outbox_len(&self) -> Result<u64, PortError>;
+    async fn outbox_len(&self) -> Result<u64, Problem>;
 
     /// Who leads, or led last; absent before the first acquisition.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn leader(&self) -> Result<Option<Leader>, PortError>;
+    async fn leader(&self) -> Result<Option<Leader>, Problem>;
 }
 
 /// The fleet's store, as its leading server uses it.
@@ -178,20 +178,20 @@ pub trait FleetStore: FleetReads {
     /// # Errors
     /// Conflict with reason [`HELD`] while another server leads; Transient when the store cannot be reached; Fatal when the
     /// epochs are used up.
-    async fn acquire(&self, holder: &Holder) -> Result<Epoch, PortError>;
+    async fn acquire(&self, holder: &Holder) -> Result<Epoch, Problem>;
 
     /// Prolongs leadership where it has a term.
     ///
     /// # Errors
     /// Denied with reason [`FENCED`] when another epoch was taken or the term is over; Transient when the store cannot be
     /// reached.
-    async fn renew(&self, epoch: Epoch) -> Result<(), PortError>;
+    async fn renew(&self, epoch: Epoch) -> Result<(), Problem>;
 
     /// Gives leadership up: its commits are refused from now on, and another server can take it at once. Of an epoch that is not the newest: nothing happens.
     ///
     /// # Errors
     /// Transient when the store cannot be reached; the term then runs out.
-    async fn release(&self, epoch: Epoch) -> Result<(), PortError>;
+    async fn release(&self, epoch: Epoch) -> Result<(), Problem>;
 
     /// Writes turns, in their order, in one durable transaction. Calls are carried out in the order in which they were first
     /// polled, and calls that wait together may share a transaction.
@@ -201,27 +201,27 @@ pub trait FleetStore: FleetReads {
     /// [`FINAL_TWICE`] when a job or element already has an accepted final result; Invalid when a record names a job,
     /// attempt or spec that is not stored, one that is stored already, a job id above 2⁶³ − 1, or a final state without
     /// `finished_at`; Capacity when the disk is full. Transient: it may or may not be written; a caller restores before it goes on.
-    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), PortError>;
+    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), Problem>;
 
     /// Everything that lives, for a server that has just taken leadership: jobs that are not final, in order of their ids,
     /// with the specs they need. Documents and idempotency keys are read as such.
     ///
     /// # Errors
     /// Transient when it cannot be read now; Fatal when what is stored cannot be read.
-    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError>;
+    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, Problem>;
 
     /// Deletes events that were published. Unknown ids are fine.
     ///
     /// # Errors
     /// As of [`FleetStore::commit`].
-    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), PortError>;
+    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), Problem>;
 
     /// Deletes what is older than the policy says, at most `policy.batch` jobs and as many rows of each other kind. Call it
     /// again while [`Retained::more`] holds.
     ///
     /// # Errors
     /// As of [`FleetStore::commit`].
-    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError>;
+    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, Problem>;
 }
 
 /// The greatest number of a job id, and of an epoch's, that stores keep in order.

@@ -5,7 +5,7 @@ use super::array::{ElementChange, RangeChange};
 use super::attempt::{AttemptChange, NewAttempt};
 use super::document::{Document, Entry, Kind};
 use super::job::{JobChange, JobRow, NewSpec};
-use crate::error::PortError;
+use crate::error::Problem;
 
 /// Everything that one turn of the server changed, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Record {
     ///
     /// # Errors
     /// Invalid when it cannot be written as JSON.
-    pub fn put<D: Document>(document: &D) -> Result<Self, PortError> {
+    pub fn put<D: Document>(document: &D) -> Result<Self, Problem> {
         Ok(Self::Put(Box::new(Entry::of(document)?)))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::ports::advisor::{Advisor, MAX_REPLY, Question, Reply};
 use crate::testing::wait::lock;
 
@@ -48,7 +48,7 @@ impl ScriptedAdvisor {
 
 #[async_trait]
 impl Advisor for ScriptedAdvisor {
-    async fn ask(&self, question: &Question, _patience: Duration) -> Result<Reply, PortError> {
+    async fn ask(&self, question: &Question, _patience: Duration) -> Result<Reply, Problem> {
         lock(&self.asked).push(question.clone());
         let deed = lock(&self.deeds).pop_front();
         match deed {
@@ -57,11 +57,11 @@ impl Advisor for ScriptedAdvisor {
                 text.truncate(end.unwrap_or(0));
                 Ok(Reply { text, tokens: 10, requests: 1 })
             }
-            Some(Deed::Refuses) => Err(PortError::new(Class::Invalid, "the model refuses to answer")),
-            Some(Deed::Denies) => Err(PortError::new(Class::Denied, "401 Unauthorized")),
+            Some(Deed::Refuses) => Err(Problem::new(Class::Invalid, "the model refuses to answer")),
+            Some(Deed::Denies) => Err(Problem::new(Class::Denied, "401 Unauthorized")),
             // Time is told to a double: the patience of whoever asks is over at once.
-            Some(Deed::IsSilent) => Err(PortError::new(Class::Transient, "no answer in time")),
-            Some(Deed::Fails) | None => Err(PortError::new(Class::Transient, "503 Service Unavailable")),
+            Some(Deed::IsSilent) => Err(Problem::new(Class::Transient, "no answer in time")),
+            Some(Deed::Fails) | None => Err(Problem::new(Class::Transient, "503 Service Unavailable")),
         }
     }
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use super::suite::{ArtifactWorlds, LIMIT};
 use super::tree::Node;
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::name::sha256_hex;
 use crate::ports::artifact::ArtifactStore;
 use crate::spec::artifact::{Archive, ArchiveFormat, Compression};
@@ -82,11 +82,11 @@ fn suffix(archive: Archive) -> &'static str {
 }
 
 /// What a node is stored as, and how its reference ends.
-fn pack(source: &Path, node: Node, archive: Option<Archive>) -> Result<(Stored, &'static str), PortError> {
+fn pack(source: &Path, node: Node, archive: Option<Archive>) -> Result<(Stored, &'static str), Problem> {
     let (suffix, name) = match (&node, archive) {
         (Node::Link(_), _) => {
             let message = format!("{} is a symbolic link; give what it points to", source.display());
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         (Node::File { bytes, executable }, None) => {
             let suffix = if *executable { "+x" } else { "" };
@@ -94,7 +94,7 @@ fn pack(source: &Path, node: Node, archive: Option<Archive>) -> Result<(Stored, 
         }
         (Node::Folder(_), None) if !node.links_stay_inside() => {
             let message = format!("a link of {} leads out of it", source.display());
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         (Node::Folder(_), archive) => (suffix(archive.unwrap_or_default()), ""),
         (Node::File { .. }, Some(archive)) => {
@@ -138,14 +138,14 @@ fn write_node(node: &Node, bytes: &mut Vec<u8>) {
 
 #[async_trait]
 impl ArtifactStore for MemoryArtifacts {
-    async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, PortError> {
+    async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, Problem> {
         let mut state = lock(&self.state);
         let node = state.paths.get(source).cloned().ok_or_else(|| {
-            PortError::new(Class::NotFound, format!("there is no file or folder at {}", source.display()))
+            Problem::new(Class::NotFound, format!("there is no file or folder at {}", source.display()))
         })?;
         if node.size() > self.limit {
             let message = format!("{} has more than {} bytes", source.display(), self.limit);
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         let (stored, suffix) = pack(source, node, archive)?;
         let sha256 = sha256_hex(&stored.bytes, 64);
@@ -165,32 +165,32 @@ impl ArtifactStore for MemoryArtifacts {
         _archive: Option<Archive>,
         unpack: bool,
         target: &Path,
-    ) -> Result<(), PortError> {
+    ) -> Result<(), Problem> {
         let mut state = lock(&self.state);
         if state.paths.contains_key(target) {
             let message = format!("there is something at {} already", target.display());
-            return Err(PortError::new(Class::Exists, message));
+            return Err(Problem::new(Class::Exists, message));
         }
         let Stored { bytes, packed } =
             state.stored.get(&location.sha256).cloned().ok_or_else(|| {
-                PortError::new(Class::NotFound, format!("artifact {} is not stored", location.reference))
+                Problem::new(Class::NotFound, format!("artifact {} is not stored", location.reference))
             })?;
         if sha256_hex(&bytes, 64) != location.sha256 {
             let message = format!("the stored bytes of artifact {} have changed", location.reference);
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         let node = match packed {
             Some(node) if unpack => node,
             _ => Node::File { bytes, executable: location.reference.ends_with("+x") },
         };
         if unpack && !node.links_stay_inside() {
-            return Err(PortError::new(Class::Invalid, "a link of the artifact leads out of it"));
+            return Err(Problem::new(Class::Invalid, "a link of the artifact leads out of it"));
         }
         state.paths.insert(target.to_owned(), node);
         Ok(())
     }
 
-    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, PortError> {
+    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, Problem> {
         Ok(lock(&self.state).stored.contains_key(&location.sha256))
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use async_trait::async_trait;
 
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::ports::bus::{BusEvent, Delivery, EventBus, SubjectFilter, Subscription, check_events};
 use crate::testing::wait::lock;
 
@@ -53,7 +53,7 @@ impl MemoryBus {
 
 #[async_trait]
 impl EventBus for MemoryBus {
-    async fn publish(&self, events: Vec<BusEvent>) -> Result<(), PortError> {
+    async fn publish(&self, events: Vec<BusEvent>) -> Result<(), Problem> {
         check_events(&events)?;
         let mut state = lock(&self.state);
         for event in events {
@@ -71,7 +71,7 @@ impl EventBus for MemoryBus {
         Ok(())
     }
 
-    async fn subscribe(&self, filter: SubjectFilter) -> Result<Box<dyn Subscription>, PortError> {
+    async fn subscribe(&self, filter: SubjectFilter) -> Result<Box<dyn Subscription>, Problem> {
         let state = lock(&self.state);
         let next = state.gone + state.ring.len() as u64;
         Ok(Box::new(MemorySubscription { state: Arc::clone(&self.state), filter, next }))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::ports::journal::{FlowJournal, FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
 use crate::testing::wait::lock;
 
@@ -63,26 +63,26 @@ impl MemoryJournal {
         lock(&self.state).writes
     }
 
-    fn write<T>(&self, work: impl FnOnce(&mut State) -> Result<T, PortError>) -> Result<T, PortError> {
+    fn write<T>(&self, work: impl FnOnce(&mut State) -> Result<T, Problem>) -> Result<T, Problem> {
         let mut state = lock(&self.state);
         let failure = if state.failures.is_empty() { None } else { Some(state.failures.remove(0)) };
         if let Some(Failure { class, written: false }) = failure {
-            return Err(PortError::new(class, "the journal was told to fail this write"));
+            return Err(Problem::new(class, "the journal was told to fail this write"));
         }
         let value = work(&mut state)?;
         state.writes += 1;
         match failure {
             None => Ok(value),
-            Some(failure) => Err(PortError::new(failure.class, "the journal was told to lose this answer")),
+            Some(failure) => Err(Problem::new(failure.class, "the journal was told to lose this answer")),
         }
     }
 }
 
 impl State {
-    fn flow(&mut self, uid: &str) -> Result<&mut FlowEntry, PortError> {
+    fn flow(&mut self, uid: &str) -> Result<&mut FlowEntry, Problem> {
         self.flows
             .get_mut(uid)
-            .ok_or_else(|| PortError::new(Class::NotFound, format!("there is no flow with uid `{uid}` in the journal")))
+            .ok_or_else(|| Problem::new(Class::NotFound, format!("there is no flow with uid `{uid}` in the journal")))
     }
 }
 
@@ -94,7 +94,7 @@ impl FlowEntry {
 
 #[async_trait]
 impl FlowJournal for MemoryJournal {
-    async fn create(&self, flow: &FlowRecord) -> Result<(), PortError> {
+    async fn create(&self, flow: &FlowRecord) -> Result<(), Problem> {
         self.write(|state| {
             let named = |held: &FlowEntry| {
                 let record = &held.stored.record;
@@ -102,11 +102,11 @@ impl FlowJournal for MemoryJournal {
             };
             if state.flows.values().any(named) {
                 let message = format!("flow `{}/{}` is there already", flow.namespace(), flow.flow.metadata.name);
-                return Err(PortError::new(Class::Exists, message));
+                return Err(Problem::new(Class::Exists, message));
             }
             match state.flows.entry(flow.uid.clone()) {
                 Entry::Occupied(_) => {
-                    Err(PortError::new(Class::Exists, format!("a flow with uid `{}` is there already", flow.uid)))
+                    Err(Problem::new(Class::Exists, format!("a flow with uid `{}` is there already", flow.uid)))
                 }
                 Entry::Vacant(place) => {
                     let stored = StoredFlow { record: flow.clone(), snapshot: None, entries: Vec::new(), last: 0 };
@@ -117,16 +117,16 @@ impl FlowJournal for MemoryJournal {
         })
     }
 
-    async fn load(&self, uid: &str) -> Result<StoredFlow, PortError> {
+    async fn load(&self, uid: &str) -> Result<StoredFlow, Problem> {
         lock(&self.state).flow(uid).map(|held| held.stored.clone())
     }
 
-    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), PortError> {
+    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), Problem> {
         self.write(|state| {
             let stored = &mut state.flow(uid)?.stored;
             if stored.last != after {
                 let message = format!("flow `{uid}` has {} entries, not {after}; load it again", stored.last);
-                return Err(PortError::new(Class::Conflict, message));
+                return Err(Problem::new(Class::Conflict, message));
             }
             stored.entries.extend_from_slice(entries);
             stored.last += entries.len() as u64;
@@ -134,17 +134,17 @@ impl FlowJournal for MemoryJournal {
         })
     }
 
-    async fn snapshot(&self, uid: &str, through: u64, bytes: &[u8]) -> Result<(), PortError> {
+    async fn snapshot(&self, uid: &str, through: u64, bytes: &[u8]) -> Result<(), Problem> {
         self.write(|state| {
             let held = state.flow(uid)?;
             let covered = held.covered();
             if through < covered {
                 let message = format!("flow `{uid}` has a snapshot through {covered}, later than {through}");
-                return Err(PortError::new(Class::Conflict, message));
+                return Err(Problem::new(Class::Conflict, message));
             }
             if through > held.stored.last {
                 let message = format!("flow `{uid}` has {} entries, none with number {through}", held.stored.last);
-                return Err(PortError::new(Class::Invalid, message));
+                return Err(Problem::new(Class::Invalid, message));
             }
             let dropped = usize::try_from(through - covered).unwrap_or(usize::MAX);
             held.stored.entries.drain(..dropped.min(held.stored.entries.len()));
@@ -153,14 +153,14 @@ impl FlowJournal for MemoryJournal {
         })
     }
 
-    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), PortError> {
+    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), Problem> {
         self.write(|state| {
             state.flow(uid)?.summary = summary.clone();
             Ok(())
         })
     }
 
-    async fn list(&self) -> Result<Vec<FlowRecordSummary>, PortError> {
+    async fn list(&self) -> Result<Vec<FlowRecordSummary>, Problem> {
         let state = lock(&self.state);
         let mut list: Vec<FlowRecordSummary> = state
             .flows
@@ -177,7 +177,7 @@ impl FlowJournal for MemoryJournal {
         Ok(list)
     }
 
-    async fn delete(&self, uid: &str) -> Result<(), PortError> {
+    async fn delete(&self, uid: &str) -> Result<(), Problem> {
         self.write(|state| {
             state.flows.remove(uid);
             Ok(())

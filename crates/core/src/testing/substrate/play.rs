@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::attempt::{AttemptKey, EndResult, FileTrouble};
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::name::sha256_hex;
 use crate::spec::status::ArtifactLocation;
 
@@ -111,8 +111,8 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn error(&self) -> PortError {
-        let mut error = PortError::new(self.class, self.message.clone());
+    pub(super) fn error(&self) -> Problem {
+        let mut error = Problem::new(self.class, self.message.clone());
         error.reason = self.reason;
         error.retry_after = self.retry_after;
         error

@@ -11,7 +11,7 @@ use super::call::Call;
 use super::scripted::ScriptedSubstrate;
 use super::world::World;
 use crate::attempt::{AttemptKey, AttemptSpec};
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::name::sha256_hex;
 use crate::ports::substrate::{AttemptReport, FlowOwner, Substrate};
 use crate::spec::flow::{ResourceTemplates, template_name};
@@ -19,7 +19,7 @@ use crate::spec::meta::ObjectReference;
 
 impl ScriptedSubstrate {
     /// Records a call and carries it out, faults considered.
-    fn call<T>(&self, call: Call, work: impl FnOnce(&mut World) -> Result<T, PortError>) -> Result<T, PortError> {
+    fn call<T>(&self, call: Call, work: impl FnOnce(&mut World) -> Result<T, Problem>) -> Result<T, Problem> {
         let mut world = self.world();
         let operation = call.operation();
         world.calls.push(call);
@@ -48,16 +48,16 @@ fn reference(spec: &AttemptSpec) -> ObjectReference {
 }
 
 /// Creates or verifies one resource of a flow.
-fn ensure(world: &mut World, owner: &FlowOwner, kind: &str, template: &Value) -> Result<ObjectReference, PortError> {
+fn ensure(world: &mut World, owner: &FlowOwner, kind: &str, template: &Value) -> Result<ObjectReference, Problem> {
     let Some(name) = template_name(template) else {
-        return Err(PortError::new(Class::Invalid, format!("a {kind} template has no metadata.name")));
+        return Err(Problem::new(Class::Invalid, format!("a {kind} template has no metadata.name")));
     };
     let name = format!("{}-{name}", owner.name);
     let place = (owner.namespace.clone(), name.clone());
     let holder = world.resources.entry(place).or_insert_with(|| owner.uid.clone());
     if *holder != owner.uid {
         let message = format!("{kind} `{}/{name}` belongs to somebody else", owner.namespace);
-        return Err(PortError::new(Class::Exists, message).with_reason("ResourceConflict"));
+        return Err(Problem::new(Class::Exists, message).with_reason("ResourceConflict"));
     }
     let uid = sha256_hex(format!("{}/{kind}/{name}", owner.uid).as_bytes(), 32);
     Ok(ObjectReference {
@@ -75,7 +75,7 @@ impl Substrate for ScriptedSubstrate {
         &self,
         owner: &FlowOwner,
         templates: &ResourceTemplates,
-    ) -> Result<Vec<ObjectReference>, PortError> {
+    ) -> Result<Vec<ObjectReference>, Problem> {
         self.call(Call::EnsureResources(owner.uid.clone()), |world| {
             let claims = templates.volume_claim_templates.iter().map(|template| ("PersistentVolumeClaim", template));
             let maps = templates.config_map_templates.iter().map(|template| ("ConfigMap", template));
@@ -83,7 +83,7 @@ impl Substrate for ScriptedSubstrate {
         })
     }
 
-    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, PortError> {
+    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, Problem> {
         self.call(Call::Start(spec.key.clone()), |world| {
             let key = spec.key.clone();
             let reference = reference(&spec);
@@ -100,14 +100,14 @@ impl Substrate for ScriptedSubstrate {
         })
     }
 
-    async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError> {
+    async fn adopt(&self, spec: AttemptSpec) -> Result<(), Problem> {
         self.call(Call::Adopt(spec.key.clone()), |world| {
             world.watch(self.session, &spec.key);
             Ok(())
         })
     }
 
-    async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError> {
+    async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), Problem> {
         self.call(Call::Cancel(key.clone(), grace), |world| {
             world.cancel(self.session, key);
             world.wake();
@@ -115,23 +115,23 @@ impl Substrate for ScriptedSubstrate {
         })
     }
 
-    async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn suspend(&self, key: &AttemptKey) -> Result<(), Problem> {
         self.call(Call::Suspend(key.clone()), |world| {
             if world.suspend(key) {
                 return Ok(());
             }
-            Err(PortError::new(Class::Invalid, format!("attempt {key} cannot be suspended")))
+            Err(Problem::new(Class::Invalid, format!("attempt {key} cannot be suspended")))
         })
     }
 
-    async fn resume(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn resume(&self, key: &AttemptKey) -> Result<(), Problem> {
         self.call(Call::Resume(key.clone()), |world| {
             world.resume(key);
             Ok(())
         })
     }
 
-    async fn forget(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn forget(&self, key: &AttemptKey) -> Result<(), Problem> {
         self.call(Call::Forget(key.clone()), |world| {
             world.settle();
             if world.executions.get(key).is_some_and(|execution| !execution.is_live()) {
@@ -141,7 +141,7 @@ impl Substrate for ScriptedSubstrate {
         })
     }
 
-    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError> {
+    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, Problem> {
         self.call(Call::List(flow.to_owned()), |world| {
             world.settle();
             let of_flow = world.executions.iter().filter(|(key, _)| &*key.flow == flow);

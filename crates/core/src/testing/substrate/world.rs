@@ -10,7 +10,7 @@ use super::document::{self, Ended};
 use super::play::{OnCancel, Play, Refusal, When};
 use super::scripted::Delivery;
 use crate::attempt::{AttemptEnd, AttemptKey, AttemptSpec, EndResult};
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::ports::substrate::AttemptReport;
 use crate::time::Time;
 
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Answers a start that creates nothing, if the play has one left.
-    pub(super) fn refusal(&mut self, key: &AttemptKey, play: &Play) -> Option<PortError> {
+    pub(super) fn refusal(&mut self, key: &AttemptKey, play: &Play) -> Option<Problem> {
         let mut asked = self.refused.get(key).copied().unwrap_or(0);
         let before = asked;
         let refusal = play.refusals.iter().find(|refusal| match refusal.times {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::hardware::placement::LabelExpr;
 use orlop_core::id::WorkerId;
 use orlop_core::spec::job::JobSpec;
@@ -22,7 +22,7 @@ impl FleetSubstrate {
     ///
     /// # Errors
     /// Transient while the first step with one of them waits for a worker; Invalid when they are on different ones.
-    pub(super) async fn pin(&self, flow: &str, claims: &[String], asked: &mut JobSpec) -> Result<(), PortError> {
+    pub(super) async fn pin(&self, flow: &str, claims: &[String], asked: &mut JobSpec) -> Result<(), Problem> {
         let mut holders = BTreeSet::new();
         for claim in claims {
             holders.extend(self.holder(flow, claim).await?);
@@ -47,14 +47,14 @@ impl FleetSubstrate {
     }
 
     /// The worker with a claim; none when no step has used it yet.
-    async fn holder(&self, flow: &str, claim: &str) -> Result<Option<WorkerId>, PortError> {
+    async fn holder(&self, flow: &str, claim: &str) -> Result<Option<WorkerId>, Problem> {
         for job in self.attempts.claimed(flow, claim) {
             match self.fleet.place_of(job).await? {
                 JobPlace::On(worker) => return Ok(Some(worker)),
                 JobPlace::Never => {}
                 JobPlace::Nowhere => {
                     let text = format!("claim {claim} will be where job {job} runs, which waits for a worker");
-                    return Err(PortError::new(Class::Transient, text).with_reason("Queued").retry_after(AGAIN));
+                    return Err(Problem::new(Class::Transient, text).with_reason("Queued").retry_after(AGAIN));
                 }
             }
         }

@@ -9,7 +9,7 @@ use orlop_cloud::runtime::plan::source::Store;
 use orlop_cloud::runtime::plan::volume::{Projection, VolumeKind};
 use orlop_cloud::runtime::plan::{JobTemplate, TemplatePolicy};
 use orlop_core::attempt::{ArtifactSource, AttemptSpec};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::TenantName;
 use orlop_core::spec::flow::ResourceTemplates;
@@ -50,7 +50,7 @@ impl FlowFacts {
 ///
 /// # Errors
 /// Invalid with reason TemplateInvalid when the step asks for something that no fleet gives.
-pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSpec, PortError> {
+pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSpec, Problem> {
     let template = JobTemplate::read(&attempt.template, &TemplatePolicy::default())?;
     let has_image = template.pod.containers().any(|container| container.image.is_some());
     let pod = attempt.template.pointer("/spec/template/spec").unwrap_or(&Value::Null);
@@ -106,12 +106,12 @@ fn outputs(attempt: &AttemptSpec) -> Vec<ArtifactOut> {
     if attempt.output_artifacts.is_empty() { Vec::new() } else { vec![left] }
 }
 
-pub(super) fn invalid(message: String) -> PortError {
-    PortError::new(Class::Invalid, message).with_reason("TemplateInvalid")
+pub(super) fn invalid(message: String) -> Problem {
+    Problem::new(Class::Invalid, message).with_reason("TemplateInvalid")
 }
 
 /// The claims that a step mounts.
-pub(super) fn claims(attempt: &AttemptSpec) -> Result<Vec<String>, PortError> {
+pub(super) fn claims(attempt: &AttemptSpec) -> Result<Vec<String>, Problem> {
     let template = JobTemplate::read(&attempt.template, &TemplatePolicy::default())?;
     let named = template.pod.volumes.iter().filter_map(|volume| match &volume.kind {
         VolumeKind::Claim { claim, .. } => Some(claim.clone()),
@@ -122,7 +122,7 @@ pub(super) fn claims(attempt: &AttemptSpec) -> Result<Vec<String>, PortError> {
 }
 
 /// What the attempt holds: what its pods hold that run at once.
-fn resources(template: &JobTemplate) -> Result<Resources, PortError> {
+fn resources(template: &JobTemplate) -> Result<Resources, Problem> {
     let rules = &template.rules;
     let pods = u64::from(rules.parallelism.max(1).min(rules.completions.unwrap_or(u32::MAX).max(1)));
     let (default, asked) = (Resources::default(), template.pod.request());
@@ -181,7 +181,7 @@ fn vendor(resource: &str) -> Option<Vendor> {
 }
 
 /// The keys of Secrets that the containers see: on the fleet each key is a secret `<name>.<key>` of the tenant.
-fn secrets(template: &JobTemplate) -> Result<Vec<SecretRef>, PortError> {
+fn secrets(template: &JobTemplate) -> Result<Vec<SecretRef>, Problem> {
     let mut found: BTreeSet<(String, String)> = BTreeSet::new();
     let whole = |path: &str| invalid(format!("{path}: a Secret as a whole cannot be had on the fleet; name its keys"));
     for container in template.pod.containers() {
@@ -246,7 +246,7 @@ mod tests {
         json!({ "name": "main", "image": "busybox", "command": ["true"], "resources": resources })
     }
 
-    fn of(pod: Value, members: Value) -> Result<JobSpec, PortError> {
+    fn of(pod: Value, members: Value) -> Result<JobSpec, Problem> {
         job_spec(&attempt(pod, members), &facts(StepBackend::Docker))
     }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::attempt::{AttemptKey, AttemptSpec, EndResult};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::JobId;
 use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
@@ -75,7 +75,7 @@ impl FleetSubstrate {
     }
 
     /// The job of an attempt, if there is one.
-    async fn find(&self, key: &AttemptKey) -> Result<Option<JobId>, PortError> {
+    async fn find(&self, key: &AttemptKey) -> Result<Option<JobId>, Problem> {
         if let Some(job) = self.attempts.job(key) {
             return Ok(Some(job));
         }
@@ -140,7 +140,7 @@ impl Substrate for FleetSubstrate {
         &self,
         owner: &FlowOwner,
         templates: &ResourceTemplates,
-    ) -> Result<Vec<ObjectReference>, PortError> {
+    ) -> Result<Vec<ObjectReference>, Problem> {
         let kinds = [
             ("PersistentVolumeClaim", &templates.volume_claim_templates),
             ("ConfigMap", &templates.config_map_templates),
@@ -160,7 +160,7 @@ impl Substrate for FleetSubstrate {
         Ok(named.collect())
     }
 
-    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, PortError> {
+    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, Problem> {
         let job = match self.find(&spec.key).await? {
             Some(job) => job,
             None => {
@@ -182,7 +182,7 @@ impl Substrate for FleetSubstrate {
         Ok(self.reference(job))
     }
 
-    async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError> {
+    async fn adopt(&self, spec: AttemptSpec) -> Result<(), Problem> {
         match self.find(&spec.key).await? {
             Some(job) => self.follow(&spec.key, job, Origin::Adopted),
             None => self.report(&spec.key, EndResult::Lost),
@@ -191,7 +191,7 @@ impl Substrate for FleetSubstrate {
     }
 
     /// The grace is that of the step's template, which the job was submitted with.
-    async fn cancel(&self, key: &AttemptKey, _grace: Option<Duration>) -> Result<(), PortError> {
+    async fn cancel(&self, key: &AttemptKey, _grace: Option<Duration>) -> Result<(), Problem> {
         let Some(job) = self.find(key).await? else {
             self.report(key, EndResult::Cancelled);
             return Ok(());
@@ -204,24 +204,24 @@ impl Substrate for FleetSubstrate {
         Ok(())
     }
 
-    async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn suspend(&self, key: &AttemptKey) -> Result<(), Problem> {
         let message = format!("attempt {key} goes on: jobs of a fleet cannot be suspended");
-        Err(PortError::new(Class::Invalid, message))
+        Err(Problem::new(Class::Invalid, message))
     }
 
-    async fn resume(&self, _key: &AttemptKey) -> Result<(), PortError> {
+    async fn resume(&self, _key: &AttemptKey) -> Result<(), Problem> {
         Ok(())
     }
 
     /// Jobs stay in the fleet's list as long as it keeps jobs that have ended.
-    async fn forget(&self, key: &AttemptKey) -> Result<(), PortError> {
+    async fn forget(&self, key: &AttemptKey) -> Result<(), Problem> {
         if self.attempts.forget(key) {
             return Ok(());
         }
-        Err(PortError::new(Class::Conflict, format!("attempt {key} has not ended; cancel it first")))
+        Err(Problem::new(Class::Conflict, format!("attempt {key} has not ended; cancel it first")))
     }
 
-    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError> {
+    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, Problem> {
         let jobs = self.fleet.of_flow(flow).await?;
         Ok(jobs.into_iter().map(|known| known.key).filter(|key| !self.attempts.is_forgotten(key)).collect())
     }

@@ -2,7 +2,7 @@
 //! and the names both sides know.
 
 use orlop_core::attempt::AttemptSpec;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::flow::ResourceTemplates;
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +62,8 @@ impl StepOrder {
     ///
     /// # Errors
     /// Invalid with reason TemplateInvalid when it is too long to be handed on.
-    pub fn encode(&self) -> Result<String, PortError> {
-        let invalid = |message: String| PortError::new(Class::Invalid, message).with_reason("TemplateInvalid");
+    pub fn encode(&self) -> Result<String, Problem> {
+        let invalid = |message: String| Problem::new(Class::Invalid, message).with_reason("TemplateInvalid");
         let text = serde_json::to_string(self).map_err(|error| invalid(error.to_string()))?;
         let text = text.replace("{{", "\\u007b\\u007b");
         if text.len() > MAX {
@@ -81,15 +81,15 @@ impl StepOrder {
     ///
     /// # Errors
     /// Invalid when it is none, or of a newer version.
-    pub fn decode(text: &str) -> Result<Self, PortError> {
+    pub fn decode(text: &str) -> Result<Self, Problem> {
         let read: Self = serde_json::from_str(text)
-            .map_err(|error| PortError::new(Class::Invalid, "the order of a step cannot be read").because(error))?;
+            .map_err(|error| Problem::new(Class::Invalid, "the order of a step cannot be read").because(error))?;
         if read.version != VERSION {
             let message = format!(
                 "the order of a step has form {}, this worker reads form {VERSION}; update the worker",
                 read.version
             );
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
         Ok(read)
     }

@@ -1,7 +1,7 @@
 //! Where a step may run, from the words of a pod to those of a job: node selector, node affinity, priority class. Refuses what it
 //! cannot keep.
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::hardware::placement::{LabelExpr, Operator};
 use orlop_core::spec::job::{DEFAULT_PRIORITY, Requires};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::job::invalid;
 const TERMS: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
 
 /// The conditions of a pod on its node, as conditions on the labels of a worker.
-pub(super) fn requires(pod: &Value) -> Result<Requires, PortError> {
+pub(super) fn requires(pod: &Value) -> Result<Requires, Problem> {
     let mut requires = Requires::default();
     for (key, value) in pod.get("nodeSelector").and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().ok_or_else(|| invalid(format!("nodeSelector.{key} must be a text")))?;
@@ -30,7 +30,7 @@ pub(super) fn requires(pod: &Value) -> Result<Requires, PortError> {
     Ok(requires)
 }
 
-fn term_needs(term: &Value, requires: &mut Requires) -> Result<(), PortError> {
+fn term_needs(term: &Value, requires: &mut Requires) -> Result<(), Problem> {
     if term.get("matchFields").is_some() {
         return Err(invalid(
             "matchFields of a node affinity cannot be had on the fleet; use matchExpressions".to_owned(),
@@ -50,7 +50,7 @@ fn term_needs(term: &Value, requires: &mut Requires) -> Result<(), PortError> {
 }
 
 /// The priority of a priority class: a digit as it is, `high`, `normal` and `low` as the middle of their bands.
-pub(super) fn priority(pod: &Value) -> Result<u8, PortError> {
+pub(super) fn priority(pod: &Value) -> Result<u8, Problem> {
     match pod.get("priorityClassName").and_then(Value::as_str) {
         None | Some("" | "normal") => Ok(DEFAULT_PRIORITY),
         Some("high") => Ok(2),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use orlop_core::attempt::AttemptKey;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::{JobId, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
@@ -17,43 +17,43 @@ pub trait StepFleet: Send + Sync {
     ///
     /// # Errors
     /// Transient and Capacity: not submitted, ask again. Invalid and Denied: it can never be submitted as it is.
-    async fn submit(&self, key: &AttemptKey, spec: JobSpec) -> Result<JobId, PortError>;
+    async fn submit(&self, key: &AttemptKey, spec: JobSpec) -> Result<JobId, Problem>;
 
     /// Waits until a job has ended, and tells how. Does not poll.
     ///
     /// # Errors
     /// NotFound when there is no such job; Transient when it cannot be watched now.
-    async fn ended(&self, job: JobId) -> Result<JobEnd, PortError>;
+    async fn ended(&self, job: JobId) -> Result<JobEnd, Problem>;
 
     /// Has a job end with its attempts. One that has ended is fine.
     ///
     /// # Errors
     /// NotFound; Transient when the fleet cannot be reached now.
-    async fn cancel(&self, job: JobId) -> Result<(), PortError>;
+    async fn cancel(&self, job: JobId) -> Result<(), Problem>;
 
     /// Where a job runs, or ran last.
     ///
     /// # Errors
     /// Transient when that cannot be seen now.
-    async fn place_of(&self, job: JobId) -> Result<JobPlace, PortError>;
+    async fn place_of(&self, job: JobId) -> Result<JobPlace, Problem>;
 
     /// The same, as soon as it is elsewhere than before; without a before at once. Does not poll.
     ///
     /// # Errors
     /// Transient when it cannot be watched now.
-    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, PortError>;
+    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, Problem>;
 
     /// Has jobs be able to require a worker by its label [`super::WORKER`].
     ///
     /// # Errors
     /// NotFound; Transient when the fleet cannot be reached now.
-    async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError>;
+    async fn name_worker(&self, worker: &WorkerId) -> Result<(), Problem>;
 
     /// The jobs of a flow, of every step and attempt.
     ///
     /// # Errors
     /// Transient when they cannot be seen now.
-    async fn of_flow(&self, flow: &str) -> Result<Vec<FlowJob>, PortError>;
+    async fn of_flow(&self, flow: &str) -> Result<Vec<FlowJob>, Problem>;
 }
 
 /// Where a job is.

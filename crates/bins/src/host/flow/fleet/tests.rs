@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use orlop_core::attempt::{ArtifactCollection, ArtifactDelivery, ArtifactSource};
 use orlop_core::id::{Epoch, WorkerId};
@@ -17,7 +18,7 @@ use super::*;
 #[derive(Default)]
 struct ScriptedFleet {
     submitted: Mutex<Vec<AttemptKey>>,
-    ends: Mutex<VecDeque<Result<JobEnd, PortError>>>,
+    ends: Mutex<VecDeque<Result<JobEnd, Problem>>>,
     cancelled: Mutex<Vec<JobId>>,
     known: Vec<FlowJob>,
     asked: Mutex<Vec<JobSpec>>,
@@ -32,14 +33,14 @@ fn id(number: u64) -> JobId {
 
 #[async_trait]
 impl StepFleet for ScriptedFleet {
-    async fn submit(&self, key: &AttemptKey, spec: JobSpec) -> Result<JobId, PortError> {
+    async fn submit(&self, key: &AttemptKey, spec: JobSpec) -> Result<JobId, Problem> {
         self.asked.lock().unwrap().push(spec);
         let mut submitted = self.submitted.lock().unwrap();
         submitted.push(key.clone());
         Ok(id(submitted.len() as u64))
     }
 
-    async fn ended(&self, _: JobId) -> Result<JobEnd, PortError> {
+    async fn ended(&self, _: JobId) -> Result<JobEnd, Problem> {
         let next = self.ends.lock().unwrap().pop_front();
         match next {
             Some(end) => end,
@@ -47,16 +48,16 @@ impl StepFleet for ScriptedFleet {
         }
     }
 
-    async fn cancel(&self, job: JobId) -> Result<(), PortError> {
+    async fn cancel(&self, job: JobId) -> Result<(), Problem> {
         self.cancelled.lock().unwrap().push(job);
         Ok(())
     }
 
-    async fn place_of(&self, job: JobId) -> Result<JobPlace, PortError> {
+    async fn place_of(&self, job: JobId) -> Result<JobPlace, Problem> {
         Ok(self.places.lock().unwrap().get(&job).cloned().unwrap_or(JobPlace::Nowhere))
     }
 
-    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, PortError> {
+    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, Problem> {
         loop {
             let moved = self.moved.notified();
             let place = self.place_of(job).await?;
@@ -67,12 +68,12 @@ impl StepFleet for ScriptedFleet {
         }
     }
 
-    async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError> {
+    async fn name_worker(&self, worker: &WorkerId) -> Result<(), Problem> {
         self.named.lock().unwrap().push(worker.clone());
         Ok(())
     }
 
-    async fn of_flow(&self, _: &str) -> Result<Vec<FlowJob>, PortError> {
+    async fn of_flow(&self, _: &str) -> Result<Vec<FlowJob>, Problem> {
         Ok(self.known.clone())
     }
 }
@@ -109,7 +110,7 @@ fn end(state: JobState) -> JobEnd {
 #[tokio::test(start_paused = true)]
 async fn trouble_in_between_does_not_lose_the_end() {
     let (fleet, substrate) = on(ScriptedFleet::default());
-    let trouble = || Err(PortError::new(Class::Transient, "the server restarts"));
+    let trouble = || Err(Problem::new(Class::Transient, "the server restarts"));
     fleet.ends.lock().unwrap().extend([trouble(), trouble(), Ok(end(JobState::Cancelled))]);
     let reference = substrate.start(attempt(1)).await.unwrap();
     assert_eq!((reference.kind.as_str(), reference.name), ("FleetJob", id(1).to_string()));
@@ -124,7 +125,7 @@ async fn a_job_that_is_not_there_any_more_is_lost() {
         known: vec![FlowJob { key: key(1), job: id(9), claims: Vec::new() }],
         ..ScriptedFleet::default()
     });
-    fleet.ends.lock().unwrap().push_back(Err(PortError::new(Class::NotFound, "no such job")));
+    fleet.ends.lock().unwrap().push_back(Err(Problem::new(Class::NotFound, "no such job")));
     substrate.adopt(attempt(1)).await.unwrap();
     assert_eq!(substrate.next().await.end.result, EndResult::Lost);
     assert_eq!(fleet.submitted.lock().unwrap().len(), 0);

@@ -1,5 +1,6 @@
 //! A bench for hosts: flows from JSON, a scripted substrate, a journal in memory, virtual time.
 
+use orlop_core::error::Problem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use orlop_core::time::Time;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::host::flow::{Clock, FlowHost, HostError, HostParts, Left, Submission};
+use crate::host::flow::{Clock, FlowHost, HostParts, Left, Submission};
 
 pub(super) const UID: &str = "0123abcd-0000-4000-8000-000000000000";
 
@@ -78,7 +79,7 @@ impl Bench {
         host.status()
     }
 
-    pub(super) async fn submit_with(&self, spec: Value, parameters: &[(&str, &str)]) -> Result<FlowHost, HostError> {
+    pub(super) async fn submit_with(&self, spec: Value, parameters: &[(&str, &str)]) -> Result<FlowHost, Problem> {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let parameters: BTreeMap<String, String> = parameters.iter().map(pair).collect();
         let submission = Submission { parameters, ..Submission::new(flow(spec), UID) };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::attempt::Address;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::event::FlowEvent;
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
 use orlop_core::spec::status::Decision;
@@ -41,15 +41,15 @@ impl Mortal {
 
 #[async_trait]
 impl FlowJournal for Mortal {
-    async fn create(&self, flow: &FlowRecord) -> Result<(), PortError> {
+    async fn create(&self, flow: &FlowRecord) -> Result<(), Problem> {
         self.inner.create(flow).await
     }
 
-    async fn load(&self, uid: &str) -> Result<StoredFlow, PortError> {
+    async fn load(&self, uid: &str) -> Result<StoredFlow, Problem> {
         self.inner.load(uid).await
     }
 
-    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), PortError> {
+    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), Problem> {
         let alive = self.breathe(entries.len() as u64).await;
         self.inner.append(uid, after, entries).await?;
         if alive.is_none() {
@@ -58,19 +58,19 @@ impl FlowJournal for Mortal {
         Ok(())
     }
 
-    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), PortError> {
+    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), Problem> {
         self.inner.snapshot(uid, through, state).await
     }
 
-    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), PortError> {
+    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), Problem> {
         self.inner.summarize(uid, summary).await
     }
 
-    async fn list(&self) -> Result<Vec<FlowRecordSummary>, PortError> {
+    async fn list(&self) -> Result<Vec<FlowRecordSummary>, Problem> {
         self.inner.list().await
     }
 
-    async fn delete(&self, uid: &str) -> Result<(), PortError> {
+    async fn delete(&self, uid: &str) -> Result<(), Problem> {
         self.inner.delete(uid).await
     }
 }

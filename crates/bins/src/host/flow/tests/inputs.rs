@@ -1,11 +1,12 @@
 //! What attempts are given: parameters, artifacts, names.
 
 use orlop_core::attempt::{ArtifactSource, AttemptSpec};
+use orlop_core::error::{Class, PARAMETERS};
 use orlop_core::testing::substrate::{Call, Play, When};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, UID, job, outcome};
-use crate::host::flow::{FlowHost, HostError};
+use crate::host::flow::FlowHost;
 
 fn spec_of(bench: &Bench, name: &str) -> AttemptSpec {
     let calls = bench.substrate.calls();
@@ -76,8 +77,10 @@ async fn presence_names_and_choices_are_checked_at_submission() {
         "steps": [{"name": "a"}],
     });
     let refused = async |given: &[(&str, &str)]| match Bench::new().submit_with(spec.clone(), given).await {
-        Err(HostError::Parameter(error)) => error.to_string(),
-        Err(other) => panic!("{other}"),
+        Err(error) => {
+            assert_eq!((error.class, error.fields[0].path.as_str()), (Class::Invalid, PARAMETERS));
+            error.to_string()
+        }
         Ok(_) => "accepted".to_owned(),
     };
     assert_eq!(refused(&[("env", "dev")]).await, "accepted");

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::testing::substrate::{Call, Operation, Play, When};
 use orlop_core::time::Time;
 use serde_json::json;
 
 use super::bench::{Bench, TestClock, UID, outcome};
-use crate::host::flow::{Admission, AdmissionDecision, Clock, FlowCommand, FlowHost, HostError, HostParts, Left};
+use crate::host::flow::{Admission, AdmissionDecision, Clock, FlowCommand, FlowHost, HostParts, Left};
 
 #[tokio::test(start_paused = true)]
 async fn lost_answers_of_the_substrate_start_nothing_twice() {
@@ -209,7 +209,7 @@ async fn a_full_disk_ends_the_host_and_nothing_was_done_about_what_is_not_writte
     let mut host = bench.submit(json!({"steps": [{"name": "a"}]})).await;
     bench.journal.fail_writes(1, Class::Capacity);
     let error = host.run().await.unwrap_err();
-    assert!(matches!(error, HostError::Journal(_)));
+    assert_eq!(error.class, Class::Capacity);
     insta::assert_snapshot!(error, @"the journal of the flow cannot be used: the journal was told to fail this write");
     assert_eq!(bench.calls(), "");
     let mut next = crate::host::flow::FlowHost::resume(bench.next_parts(), super::bench::UID).await.unwrap();
@@ -252,11 +252,11 @@ struct Shaky(u32);
 
 #[async_trait]
 impl Admission for Shaky {
-    async fn next(&mut self) -> Result<AdmissionDecision, PortError> {
+    async fn next(&mut self) -> Result<AdmissionDecision, Problem> {
         self.0 += 1;
         match self.0 {
             2 => Ok(AdmissionDecision::Wait { message: "waits for b".to_owned() }),
-            1 | 3 => Err(PortError::new(Class::Transient, "connection reset by peer")),
+            1 | 3 => Err(Problem::new(Class::Transient, "connection reset by peer")),
             _ => Ok(AdmissionDecision::Begin),
         }
     }

@@ -10,7 +10,7 @@ use orlop_cloud::provision::plan::{PlanError, Stale};
 use orlop_cloud::provision::saga;
 use orlop_cloud::repository::{FetchError, Refusal};
 use orlop_cloud::scrub::scrubbed;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use serde::Serialize;
 
 /// A failure.
@@ -167,8 +167,8 @@ impl From<SettingsError> for Failure {
     }
 }
 
-impl From<PortError> for Failure {
-    fn from(error: PortError) -> Self {
+impl From<Problem> for Failure {
+    fn from(error: Problem) -> Self {
         Self::internal(error.chain())
     }
 }

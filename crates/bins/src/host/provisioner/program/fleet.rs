@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use orlop_cloud::provision::fleet::{Fleet, RestFleet};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::args::FleetArgs;
 use super::failure::Failure;
@@ -37,7 +37,7 @@ pub(super) fn fleet(args: &FleetArgs, settings: &Settings, known: Option<&str>) 
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     let authorities = read(&args.fleet_ca_file, "ORLOP_CA_FILE")?;
     let fleet = RestFleet::new(&address, token.map(Into::into), authorities.as_deref().map(str::as_bytes));
-    let failed = |error: PortError| match error.class {
+    let failed = |error: Problem| match error.class {
         Class::Invalid => Failure::usage(error.chain()),
         _ => Failure::from(error),
     };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::artifact::{ArtifactBackend, UploadError};
-use orlop_core::error::PortError;
+use orlop_core::error::{Code, FieldError, Problem};
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{
     Artifact as Stored, ArtifactLink, Document as _, Documents as _, Kind, LeftBy, Record, Upload, WriteBatch,
@@ -25,9 +25,8 @@ use orlop_core::spec::job::JobSpec;
 use self::content::Content;
 pub use self::retain::Swept;
 pub(super) use self::usage::StoredBytes;
-use super::{Error, Handle, Status, error};
+use super::{Handle, Status, error};
 use crate::wire::artifact::{Beginning, UPLOAD_CHUNK};
-use crate::wire::problem::{Code, FieldError, Problem};
 use crate::wire::v1::{Artifact, BeginUploadResponse};
 
 /// How long an upload may rest before it is given up.
@@ -52,22 +51,19 @@ fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
 }
 
 /// The problem of a store of artifacts.
-fn wrong(problem: UploadError) -> Error {
+fn wrong(problem: UploadError) -> Problem {
     let text = problem.to_string();
     match problem {
-        UploadError::Unknown => error::problem(Code::NotFound, text),
-        UploadError::Offset(expected) => {
-            let expected = FieldError { path: "offset".to_owned(), message: expected.to_string() };
-            Box::new(Problem { errors: vec![expected], ..Problem::new(Code::Conflict, text) })
-        }
-        UploadError::Checksum { .. } => error::problem(Code::Checksum, text),
-        UploadError::Disk(failure) => error::port(&failure),
+        UploadError::Unknown => Problem::coded(Code::NotFound, text),
+        UploadError::Offset(expected) => Problem::coded(Code::Conflict, text).at_field("offset", expected.to_string()),
+        UploadError::Checksum { .. } => Problem::coded(Code::Checksum, text),
+        UploadError::Disk(failure) => failure,
     }
 }
 
 impl Handle {
-    fn backend(&self) -> Result<Arc<dyn ArtifactBackend>, Error> {
-        let none = || error::problem(Code::Precondition, "this server keeps no artifacts; configure `store.artifacts`");
+    fn backend(&self) -> Result<Arc<dyn ArtifactBackend>, Problem> {
+        let none = || Problem::coded(Code::Precondition, "this server keeps no artifacts; configure `store.artifacts`");
         self.options().artifacts.clone().ok_or_else(none)
     }
 
@@ -75,20 +71,20 @@ impl Handle {
     async fn on_backend<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn ArtifactBackend) -> Result<T, UploadError> + Send + 'static,
-    ) -> Result<T, Error> {
+    ) -> Result<T, Problem> {
         let backend = self.backend()?;
         let done = tokio::task::spawn_blocking(move || work(&*backend)).await;
-        done.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?.map_err(wrong)
+        done.map_err(|panic| Problem::coded(Code::Internal, panic.to_string()))?.map_err(wrong)
     }
 
     /// Writes records that are not the loop's.
-    async fn put(&self, records: Vec<Record>) -> Result<(), Error> {
+    async fn put(&self, records: Vec<Record>) -> Result<(), Problem> {
         let Status::Leading { epoch } = self.status() else { return Err(error::not_leader(None)) };
-        self.store().commit(epoch, vec![WriteBatch::new(records)]).await.map_err(|wrong| error::port(&wrong))
+        self.store().commit(epoch, vec![WriteBatch::new(records)]).await
     }
 
-    async fn upload(&self, id: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Upload, Error> {
-        let found: Option<Upload> = self.store().get(id).await.map_err(|wrong| error::port(&wrong))?;
+    async fn upload(&self, id: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Upload, Problem> {
+        let found: Option<Upload> = self.store().get(id).await?;
         found.filter(|upload| sees(&upload.tenant)).ok_or_else(|| wrong(UploadError::Unknown))
     }
 
@@ -96,7 +92,7 @@ impl Handle {
     ///
     /// # Errors
     /// NotFound for an upload that is not the tenant's; Precondition where no artifacts are kept; and as of the store.
-    pub async fn begin_upload(&self, tenant: &TenantName, asked: Beginning) -> Result<BeginUploadResponse, Error> {
+    pub async fn begin_upload(&self, tenant: &TenantName, asked: Beginning) -> Result<BeginUploadResponse, Problem> {
         if let Some(id) = asked.upload {
             let known = self.upload(&id, |owner| owner == tenant).await?;
             self.goes_on(known).await?;
@@ -130,7 +126,7 @@ impl Handle {
             executable: asked.executable,
         };
         // The document comes first: a file without one is what a crash has left.
-        self.put(vec![Record::put(&upload).map_err(|wrong| error::port(&wrong))?]).await?;
+        self.put(vec![Record::put(&upload)?]).await?;
         let begun = id.clone();
         self.on_backend(move |backend| backend.begin(&begun)).await?;
         let (committed, stored) = (0, known.is_some());
@@ -148,11 +144,11 @@ impl Handle {
         id: &str,
         offset: u64,
         bytes: bytes::Bytes,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, Problem> {
         let upload = self.upload(id, sees).await?;
         if offset.saturating_add(bytes.len() as u64) > upload.total {
             let text = format!("{} bytes were announced; this piece goes beyond", upload.total);
-            return Err(error::problem(Code::TooLarge, text));
+            return Err(Problem::coded(Code::TooLarge, text));
         }
         let (key, count) = (id.to_owned(), bytes.len() as u64);
         self.shared.disk_guard.check_upload(count)?;
@@ -166,13 +162,13 @@ impl Handle {
     }
 
     /// Somebody still sends an upload: the time it may rest begins anew.
-    async fn goes_on(&self, upload: Upload) -> Result<(), Error> {
+    async fn goes_on(&self, upload: Upload) -> Result<(), Problem> {
         let until = self.clock().wall().plus(UPLOADING);
         if upload.expires_at.plus(RESTED) > until {
             return Ok(());
         }
         let later = Upload { expires_at: until, ..upload };
-        self.put(vec![Record::put(&later).map_err(|wrong| error::port(&wrong))?]).await
+        self.put(vec![Record::put(&later)?]).await
     }
 
     /// Ends an upload: from then on the artifact is there.
@@ -184,7 +180,7 @@ impl Handle {
         sees: impl Fn(&TenantName) -> bool,
         id: &str,
         sha256: &str,
-    ) -> Result<Artifact, Error> {
+    ) -> Result<Artifact, Problem> {
         let upload = self.upload(id, sees).await?;
         // To read all of it takes a while, in which others go on: nothing is added to an upload that is whole.
         let is_whole = self.received(id).await? == upload.total;
@@ -222,21 +218,20 @@ impl Handle {
     }
 
     /// How many bytes of an upload are stored.
-    async fn received(&self, id: &str) -> Result<u64, Error> {
+    async fn received(&self, id: &str) -> Result<u64, Problem> {
         let id = id.to_owned();
         self.on_backend(move |backend| backend.received(&id)).await
     }
 
     /// Whether the content of a whole upload is what was announced.
-    async fn check(&self, upload: &Upload, sha256: &str) -> Result<(), Error> {
+    async fn check(&self, upload: &Upload, sha256: &str) -> Result<(), Problem> {
         let (id, sha256) = (upload.id.clone(), sha256.to_owned());
         self.on_backend(move |backend| backend.check(&id, &sha256)).await
     }
 
     /// Writes down that an artifact is there, and whose. Whether its tenant did not have it before.
-    async fn keep(&self, upload: &Upload, sha256: &str, bytes: u64) -> Result<bool, Error> {
-        let port = |wrong: PortError| error::port(&wrong);
-        let before: Option<Stored> = self.store().get(sha256).await.map_err(port)?;
+    async fn keep(&self, upload: &Upload, sha256: &str, bytes: u64) -> Result<bool, Problem> {
+        let before: Option<Stored> = self.store().get(sha256).await?;
         let mut tenants = before.map(|stored| stored.tenants).unwrap_or_default();
         let new = tenants.insert(upload.tenant.clone());
         // Until a job refers to it, its time runs.
@@ -244,17 +239,17 @@ impl Handle {
         let stored = Stored { sha256: sha256.to_owned(), bytes, refs: 0, unreferenced_at, tenants };
         let link = ArtifactLink { executable: upload.executable, ..self.renamed(upload, sha256).await? };
         let records = [Record::put(&stored), Record::put(&link)].into_iter().collect::<Result<Vec<_>, _>>();
-        let mut records = records.map_err(port)?;
+        let mut records = records?;
         records.push(Record::Delete(Kind::Upload, upload.key()));
         self.put(records).await?;
         Ok(new)
     }
 
     /// What a tenant calls by the name of an upload, once this artifact is there.
-    async fn renamed(&self, upload: &Upload, sha256: &str) -> Result<ArtifactLink, Error> {
+    async fn renamed(&self, upload: &Upload, sha256: &str) -> Result<ArtifactLink, Problem> {
         let mut link = named(&upload.tenant, &upload.name, sha256);
         let Some((job, index)) = upload.left_by else { return Ok(link) };
-        let before: Option<ArtifactLink> = self.store().get(&link.key()).await.map_err(|wrong| error::port(&wrong))?;
+        let before: Option<ArtifactLink> = self.store().get(&link.key()).await?;
         link.left_by = before.map(|link| link.left_by).unwrap_or_default();
         link.left_by.retain(|known| (known.job, known.index) != (job, index));
         link.left_by.push(LeftBy { job, index, sha256: sha256.to_owned() });
@@ -264,9 +259,9 @@ impl Handle {
     }
 
     /// Refuses a name under which several jobs or elements left different content; gives what else it stands for.
-    async fn by_name(&self, tenant: &TenantName, name: &str) -> Result<Result<Option<ArtifactLink>, String>, Error> {
+    async fn by_name(&self, tenant: &TenantName, name: &str) -> Result<Result<Option<ArtifactLink>, String>, Problem> {
         let key = named(tenant, name, "").key();
-        let link: Option<ArtifactLink> = self.store().get(&key).await.map_err(|wrong| error::port(&wrong))?;
+        let link: Option<ArtifactLink> = self.store().get(&key).await?;
         let Some(link) = link else { return Ok(Ok(None)) };
         let stored: BTreeSet<JobId> = link.left_by.iter().map(|left| left.job).collect();
         let stored: BTreeSet<JobId> = self.some_jobs(&stored).await?.iter().map(|row| row.job.id).collect();
@@ -283,15 +278,15 @@ impl Handle {
     }
 
     /// What a tenant has stored and is still there.
-    async fn held(&self, sha256: &str, tenant: &TenantName) -> Result<Option<Stored>, Error> {
+    async fn held(&self, sha256: &str, tenant: &TenantName) -> Result<Option<Stored>, Problem> {
         let Some(stored) = self.known(sha256, |owner| owner == tenant).await? else { return Ok(None) };
         let key = sha256.to_owned();
         let there = self.on_backend(move |backend| Ok(backend.content(&key)?)).await?;
         Ok(there.map(|_| stored))
     }
 
-    async fn known(&self, sha256: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Option<Stored>, Error> {
-        let found: Option<Stored> = self.store().get(sha256).await.map_err(|wrong| error::port(&wrong))?;
+    async fn known(&self, sha256: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Option<Stored>, Problem> {
+        let found: Option<Stored> = self.store().get(sha256).await?;
         Ok(found.filter(|stored| stored.tenants.iter().any(sees)))
     }
 
@@ -299,7 +294,7 @@ impl Handle {
     ///
     /// # Errors
     /// NotFound; and as of the store and the disk.
-    pub async fn artifact(&self, sees: impl Fn(&TenantName) -> bool, sha256: &str) -> Result<Content, Error> {
+    pub async fn artifact(&self, sees: impl Fn(&TenantName) -> bool, sha256: &str) -> Result<Content, Problem> {
         let shown: String = sha256.chars().take(64).collect();
         let none = || error::not_found(format_args!("artifact {shown}"));
         self.known(sha256, sees).await?.ok_or_else(none)?;
@@ -312,12 +307,12 @@ impl Handle {
     ///
     /// # Errors
     /// InvalidSpec when there is no such artifact of the tenant, or several have the name.
-    pub async fn pin_inputs(&self, tenant: &TenantName, spec: &mut JobSpec, place: &str) -> Result<(), Error> {
+    pub async fn pin_inputs(&self, tenant: &TenantName, spec: &mut JobSpec, place: &str) -> Result<(), Problem> {
         for (number, input) in spec.artifacts_in.iter_mut().enumerate() {
             let problem = |text: String| {
                 let path = if place.is_empty() { String::new() } else { format!("{place}.") };
                 let path = format!("{path}artifacts_in[{number}]");
-                Box::new(Problem::invalid(vec![FieldError { path, message: text }]))
+                Problem::invalid(vec![FieldError { path, message: text }])
             };
             if input.sha256.is_none()
                 && let Some(link) = self.by_name(tenant, &input.name).await?.map_err(problem)?
@@ -336,20 +331,20 @@ impl Handle {
     }
 
     /// Keeps an artifact that nothing has referred to for a while: a job is about to.
-    async fn pin(&self, stored: Stored) -> Result<(), Error> {
+    async fn pin(&self, stored: Stored) -> Result<(), Problem> {
         let now = self.clock().wall();
         let rests = |stored: &Stored| stored.unreferenced_at.is_some_and(|since| since.plus(PINNED) <= now);
         if !rests(&stored) {
             return Ok(());
         }
         let _alone = self.shared.uploads.lock().await;
-        let found: Option<Stored> = self.store().get(&stored.key()).await.map_err(|wrong| error::port(&wrong))?;
+        let found: Option<Stored> = self.store().get(&stored.key()).await?;
         let gone = || error::not_found(format_args!("artifact {}", stored.sha256));
         let found = found.ok_or_else(gone)?;
         if !rests(&found) {
             return Ok(());
         }
         let found = Stored { unreferenced_at: Some(now), ..found };
-        self.put(vec![Record::put(&found).map_err(|wrong| error::port(&wrong))?]).await
+        self.put(vec![Record::put(&found)?]).await
     }
 }

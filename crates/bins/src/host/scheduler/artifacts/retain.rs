@@ -4,6 +4,7 @@
 //! keeps the artifact. The document goes before the file, so that none is shown that is not there; a file without a document
 //! is what a crash has left, and goes with the next walk.
 
+use orlop_core::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use orlop_core::ports::fleet_store::{
 };
 use orlop_core::time::Time;
 
-use super::super::{Error, Handle, error};
+use super::super::Handle;
 use super::NAMED;
 
 /// Records of one transaction.
@@ -62,10 +63,10 @@ pub(super) struct Pages<'a, D> {
 
 impl<D: Document> Pages<'_, D> {
     /// The next page; none after the last one.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<D>>, Error> {
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<D>>, Problem> {
         let Some(page) = self.next.take() else { return Ok(None) };
         let found = self.handle.store().list::<D>(&self.filter, &page).await;
-        let found = found.map_err(|wrong| error::port(&wrong))?;
+        let found = found?;
         self.next = found.next.map(|next| Page::after(next, MAX_PAGE));
         Ok(Some(found.items))
     }
@@ -83,7 +84,7 @@ impl Handle {
     ///
     /// # Errors
     /// As of the store and the disk; what was not removed is removed another time.
-    pub async fn retain_artifacts(&self, unreferenced: Duration) -> Result<Swept, Error> {
+    pub async fn retain_artifacts(&self, unreferenced: Duration) -> Result<Swept, Problem> {
         let mut swept = Swept::default();
         if self.options().artifacts.is_none() {
             return Ok(swept);
@@ -100,7 +101,7 @@ impl Handle {
     }
 
     /// Gives uploads up, and removes files of uploads that are not known.
-    async fn retain_uploads(&self, now: Time, swept: &mut Swept) -> Result<(), Error> {
+    async fn retain_uploads(&self, now: Time, swept: &mut Swept) -> Result<(), Problem> {
         // Read first: an upload that begins meanwhile has a document before it has a file.
         let files = self.on_backend(|backend| Ok(backend.uploads()?)).await?;
         let mut known = BTreeSet::new();
@@ -120,7 +121,7 @@ impl Handle {
         }
         for id in files.into_iter().filter(|id| !known.contains(id)) {
             let _alone = self.shared.uploads.lock().await;
-            let there: Option<Upload> = self.store().get(&id).await.map_err(|wrong| error::port(&wrong))?;
+            let there: Option<Upload> = self.store().get(&id).await?;
             if there.is_none() {
                 self.on_backend(move |backend| backend.discard(&id)).await?;
                 swept.orphans += 1;
@@ -130,7 +131,7 @@ impl Handle {
     }
 
     /// Reads all links; those of jobs that are gone go.
-    pub(super) async fn links(&self) -> Result<Links, Error> {
+    pub(super) async fn links(&self) -> Result<Links, Problem> {
         let mut links = Links::default();
         // Links of one job follow one another.
         let mut last: Option<(JobId, bool)> = None;
@@ -145,7 +146,7 @@ impl Handle {
                 }
                 let there = match last.filter(|(job, _)| *job == link.job) {
                     Some((_, there)) => there,
-                    None => self.store().job(link.job).await.map_err(|wrong| error::port(&wrong))?.is_some(),
+                    None => self.store().job(link.job).await?.is_some(),
                 };
                 last = Some((link.job, there));
                 if there {
@@ -171,7 +172,7 @@ impl Handle {
         unreferenced: Duration,
         links: &Links,
         swept: &mut Swept,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Problem> {
         let files = self.on_backend(move |backend| Ok(backend.shard(shard)?)).await?;
         let mut files: BTreeSet<String> = files.into_iter().collect();
         let mut pages = self.pages::<Stored>(&format!("{shard:02x}"));
@@ -187,7 +188,7 @@ impl Handle {
         }
         for sha256 in files {
             let _alone = self.shared.uploads.lock().await;
-            let known: Option<Stored> = self.store().get(&sha256).await.map_err(|wrong| error::port(&wrong))?;
+            let known: Option<Stored> = self.store().get(&sha256).await?;
             if known.is_none() {
                 self.on_backend(move |backend| Ok(backend.remove(&sha256)?)).await?;
                 swept.orphans += 1;
@@ -205,9 +206,9 @@ impl Handle {
         unreferenced: Duration,
         links: &Links,
         swept: &mut Swept,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Problem> {
         let mut stored_bytes = self.counted().await?;
-        let found: Option<Stored> = self.store().get(sha256).await.map_err(|wrong| error::port(&wrong))?;
+        let found: Option<Stored> = self.store().get(sha256).await?;
         let Some(stored) = found else { return Ok(()) };
         let key = sha256.to_owned();
         let there = self.on_backend(move |backend| Ok(backend.content(&key)?)).await?.is_some();
@@ -216,14 +217,14 @@ impl Handle {
             if referred == stored.unreferenced_at.is_some() {
                 let unreferenced_at = (!referred).then_some(now);
                 let stored = Stored { unreferenced_at, ..stored };
-                self.put(vec![Record::put(&stored).map_err(|wrong| error::port(&wrong))?]).await?;
+                self.put(vec![Record::put(&stored)?]).await?;
             }
             return Ok(());
         }
         let mut records = vec![Record::Delete(Kind::Artifact, stored.key())];
         for name in number(sha256).and_then(|digest| links.names.get(&digest)).into_iter().flatten() {
             // Another artifact may have the name by now.
-            let link: Option<ArtifactLink> = self.store().get(name).await.map_err(|wrong| error::port(&wrong))?;
+            let link: Option<ArtifactLink> = self.store().get(name).await?;
             if link.is_some_and(|link| link.sha256 == sha256) {
                 records.push(Record::Delete(Kind::ArtifactLink, name.clone()));
             }

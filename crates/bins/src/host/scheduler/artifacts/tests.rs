@@ -1,5 +1,6 @@
 //! How long artifacts stay and how many a tenant may have, with a store in memory and files in a temporary folder.
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ impl World {
         Self { fixture: Fixture::with(MemoryFleet::new(), options).await, backend, folder }
     }
 
-    async fn begin(&self, name: &str, bytes: u64) -> Result<String, super::Error> {
+    async fn begin(&self, name: &str, bytes: u64) -> Result<String, Problem> {
         let asked = Beginning { name: name.to_owned(), bytes, ..Beginning::default() };
         Ok(self.fixture.handle().begin_upload(&tenant(), asked).await?.upload_id)
     }
@@ -50,7 +51,7 @@ impl World {
     }
 
     /// Submits a job with the artifact of a name as its input.
-    async fn refer(&self, name: &str) -> Result<JobId, super::Error> {
+    async fn refer(&self, name: &str) -> Result<JobId, Problem> {
         let mut spec = spec(&json!({ "artifacts_in": [{ "name": name, "path": "in" }] }));
         self.fixture.handle().pin_inputs(&tenant(), &mut spec, "").await?;
         let jobs = vec![Submission::of(&spec, &tenant(), None).unwrap()];
@@ -221,7 +222,7 @@ async fn chunks_beyond_max_artifact_bytes_are_refused() {
     let used = async |world: &World| world.fixture.handle().artifact_bytes().await.unwrap()[&tenant()];
     assert_eq!(used(&world).await, 5, "the same content is stored once");
     let refused = world.begin("large", 8).await.unwrap_err();
-    let quota = refused.quota.clone().unwrap();
+    let quota = refused.details().quota.clone().unwrap();
     assert_eq!(
         (refused.code, quota.name.as_str(), quota.limit, quota.used),
         (Code::QuotaExceeded, "max_artifact_bytes", 12, 13)
@@ -277,7 +278,7 @@ async fn a_name_under_which_several_jobs_left_different_files_is_refused_until_t
     world.refer("out").await.unwrap();
     leave(two, 3, "world", WORLD).await;
     let refused = world.refer("out").await.unwrap_err();
-    let text = &refused.errors[0].message;
+    let text = &refused.fields[0].message;
     assert!(refused.code == Code::InvalidSpec && text.contains(&format!("{two}.3/out, {two}.0/out")), "{text}");
     // What one attempt left in place of another is not two things.
     leave(two, 3, "hello", HELLO).await;

@@ -6,8 +6,8 @@ use orlop_core::id::{Epoch, TenantName};
 use orlop_core::ports::fleet_store::{Artifact as Stored, Upload};
 use tokio::sync::MutexGuard;
 
-use super::super::{Error, Handle, Status, error};
-use crate::wire::problem::{Code, Problem, QuotaUse};
+use super::super::{Handle, Status, error};
+use orlop_core::error::{Code, Problem, QuotaUse};
 
 /// The limit.
 const LIMIT: &str = "max_artifact_bytes";
@@ -39,12 +39,12 @@ impl StoredBytes {
     }
 
     /// Refuses bytes that are more than a tenant may have.
-    pub(super) fn admit(&self, tenant: &TenantName, more: u64, limit: Option<u64>) -> Result<(), Error> {
+    pub(super) fn admit(&self, tenant: &TenantName, more: u64, limit: Option<u64>) -> Result<(), Problem> {
         let used = self.of(tenant).saturating_add(more);
         let Some(limit) = limit.filter(|limit| used > *limit) else { return Ok(()) };
         let text = format!("tenant `{tenant}` may store {limit} bytes of artifacts; with this there would be {used}");
-        let quota = Some(QuotaUse { name: LIMIT.to_owned(), limit, used });
-        Err(Box::new(Problem { quota, ..Problem::new(Code::QuotaExceeded, text) }))
+        let quota = QuotaUse { name: LIMIT.to_owned(), limit, used };
+        Err(Problem::coded(Code::QuotaExceeded, text).with_quota(quota))
     }
 
     /// An upload has so many bytes now.
@@ -81,7 +81,7 @@ impl Handle {
     }
 
     /// What is stored of whom, up to date; nobody else changes it meanwhile.
-    pub(super) async fn counted(&self) -> Result<MutexGuard<'_, StoredBytes>, Error> {
+    pub(super) async fn counted(&self) -> Result<MutexGuard<'_, StoredBytes>, Problem> {
         let Status::Leading { epoch } = self.status() else { return Err(error::not_leader(None)) };
         let mut stored_bytes = self.shared.uploads.lock().await;
         if stored_bytes.epoch != Some(epoch) {
@@ -90,7 +90,7 @@ impl Handle {
         Ok(stored_bytes)
     }
 
-    async fn count(&self) -> Result<StoredBytes, Error> {
+    async fn count(&self) -> Result<StoredBytes, Problem> {
         let mut counted = StoredBytes::default();
         let mut stored = self.pages::<Stored>("");
         while let Some(page) = stored.next().await? {
@@ -114,7 +114,7 @@ impl Handle {
     ///
     /// # Errors
     /// This server does not lead; as of the store and the disk.
-    pub async fn artifact_bytes(&self) -> Result<BTreeMap<TenantName, u64>, Error> {
+    pub async fn artifact_bytes(&self) -> Result<BTreeMap<TenantName, u64>, Problem> {
         if self.options().artifacts.is_none() {
             return Ok(BTreeMap::new());
         }

@@ -18,6 +18,7 @@ mod submit;
 mod trace;
 mod write_set;
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ use self::write_set::{ReportFields, WriteSet};
 use super::clock::Clock;
 use super::command::{Command, Reply};
 use super::commit::{Progress, Staged};
-use super::error::{self, Error};
+use super::error;
 use super::ingress::LockFreePriorityQueue;
 use super::live::{Jobs, Keys, Specs, Watchers, Workers};
 use super::logs::Losses;
@@ -262,14 +263,14 @@ impl Core {
     }
 
     /// As [`Core::apply`], for requests: what is not taken is their answer.
-    fn call_or(&mut self, event: Event) -> Result<(), Error> {
+    fn call_or(&mut self, event: Event) -> Result<(), Problem> {
         self.call_or_keep(event)?;
         self.absorb(&ReportFields::default());
         Ok(())
     }
 
     /// As [`Core::call_or`], but leaves the effects to be looked at.
-    fn call_or_keep(&mut self, event: Event) -> Result<(), Error> {
+    fn call_or_keep(&mut self, event: Event) -> Result<(), Problem> {
         self.try_call(event).map_err(|problem| error::event(&problem))
     }
 }

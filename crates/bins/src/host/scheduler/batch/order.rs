@@ -10,14 +10,14 @@ use orlop_scheduler::event::{Departure, Event, Quota, TenantSettings, TenantStat
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::{Cancelled, Reply, WorkerOrder};
-use super::super::error::{self, Error};
+use super::super::error;
 use super::super::explain::Explained;
 use super::super::release::Release;
 use super::Core;
 use super::write_set::ReportFields;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::{Directive, DirectiveKind};
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 impl Core {
     /// Why a job is where it is, with the names of workers.
@@ -52,7 +52,7 @@ impl Core {
         self.writes.release(Release::reply(reply, answer));
     }
 
-    fn ordered(&mut self, key: WorkerKey, order: WorkerOrder) -> Result<(), Error> {
+    fn ordered(&mut self, key: WorkerKey, order: WorkerOrder) -> Result<(), Problem> {
         let view = self.scheduler.worker_view(key);
         let attempts = view.as_ref().map_or(0, |view| view.attempts);
         let is_gone = view.as_ref().is_some_and(|view| view.state.is_terminal());
@@ -85,7 +85,7 @@ impl Core {
             WorkerOrder::Remove { .. } if is_gone => return Err(error::not_found("the worker, which has left,")),
             WorkerOrder::Remove { force: false } if attempts > 0 => {
                 let text = format!("the worker has {attempts} attempts; drain it first, or remove it by force");
-                return Err(error::problem(Code::Conflict, text));
+                return Err(Problem::coded(Code::Conflict, text));
             }
             WorkerOrder::Remove { .. } => Event::Remove { worker: key, why: Departure::Removed },
         };
@@ -115,7 +115,7 @@ impl Core {
     }
 
     /// The event by which a worker has a label with its id.
-    fn named(&mut self, key: WorkerKey) -> Result<Event, Error> {
+    fn named(&mut self, key: WorkerKey) -> Result<Event, Problem> {
         let known = self.registry.workers.get_mut(key).zip(self.scheduler.worker_row(key));
         let (live, row) = known.ok_or_else(|| error::not_found("the worker"))?;
         let mut capabilities = (*row.capabilities).clone();
@@ -141,7 +141,7 @@ impl Core {
         name: &TenantName,
         settings: Option<TenantSettings>,
         quota: Option<Quota>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Problem> {
         if let Some(settings) = settings {
             self.call_or(Event::TenantChanged { tenant: name.clone(), settings })?;
         }
@@ -160,11 +160,11 @@ impl Core {
             },
             priority_best: view.settings.priority_best,
             quota: serde_json::to_value(&view.quota)
-                .map_err(|error| error::problem(Code::Internal, error.to_string()))?,
+                .map_err(|error| Problem::coded(Code::Internal, error.to_string()))?,
             revision: self.revision,
             ..Tenant::new(name.clone())
         };
-        let record = Record::put(&document).map_err(|error| error::port(&error))?;
+        let record = Record::put(&document)?;
         self.writes.records.push(record);
         self.publish_tenant("quota.changed", name);
         Ok(())

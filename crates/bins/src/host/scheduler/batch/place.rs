@@ -9,11 +9,11 @@ use orlop_scheduler::error::EventError;
 use orlop_scheduler::event::Event;
 
 use super::super::command::Reply;
-use super::super::error::{self, Error};
+use super::super::error;
 use super::super::release::Release;
 use super::Core;
 use super::write_set::ReportFields;
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 /// Who waits for workers to accept what was placed on them.
 pub(in super::super) type Placing = BTreeMap<TaskRef, Reply<TaskRef>>;
@@ -30,21 +30,21 @@ impl Core {
         }
     }
 
-    fn placed(&mut self, worker: &WorkerId, job: JobId) -> Result<TaskRef, Error> {
+    fn placed(&mut self, worker: &WorkerId, job: JobId) -> Result<TaskRef, Problem> {
         let key = self.scheduler.worker_key(worker);
         let key = key.ok_or_else(|| error::not_found(format_args!("worker `{worker}`")))?;
         if let Err(refused) = self.try_call(Event::AssignJob { job, worker: key }) {
             let EventError::NotAssigned { why, .. } = &refused else { return Err(error::event(&refused)) };
             let told = self.explained(job).map(|told| format!("; {}", told.summary())).unwrap_or_default();
             let text = format!("job {job} cannot be placed on worker `{worker}` now: {why}{told}");
-            return Err(error::problem(Code::Precondition, text));
+            return Err(Problem::coded(Code::Precondition, text));
         }
         let attempt = self.effects.iter().find_map(|effect| match effect {
             Effect::Assign { attempt, .. } if attempt.job == job => Some(*attempt),
             _ => None,
         });
         self.absorb(&ReportFields::default());
-        attempt.ok_or_else(|| error::problem(Code::Internal, "the job was placed, and nobody knows as which attempt"))
+        attempt.ok_or_else(|| Problem::coded(Code::Internal, "the job was placed, and nobody knows as which attempt"))
     }
 
     /// A worker has accepted an attempt, or more.
@@ -58,7 +58,7 @@ impl Core {
     pub(super) fn not_accepted(&mut self, attempt: TaskRef, why: &str) {
         if let Some(reply) = self.placing.remove(&attempt) {
             let text = format!("the worker did not accept job {}: {why}; it waits again", attempt.job);
-            self.writes.release(Release::reply(reply, Err(error::problem(Code::Precondition, text))));
+            self.writes.release(Release::reply(reply, Err(Problem::coded(Code::Precondition, text))));
         }
     }
 }

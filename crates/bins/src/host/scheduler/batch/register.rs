@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_core::id::{Incarnation, SessionId};
 use orlop_core::machine::attempt::AttemptState;
@@ -14,7 +15,7 @@ use orlop_scheduler::event::{Departure, Event, Kept};
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::{Alive, Registration, Reply};
-use super::super::error::{self, Error};
+use super::super::error;
 use super::super::live::{LiveWorker, Syncing};
 use super::super::release::Release;
 use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
@@ -24,7 +25,7 @@ use super::write_set::ReportFields;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::Welcome;
 use crate::wire::identity::PeerCertificate;
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 
 /// When an agent may ask again that has a copy of the state directory of a connected one.
 const COPY_AGAIN_MS: u64 = 10_000;
@@ -35,7 +36,7 @@ impl Core {
         self.writes.release(Release::reply(reply, answer));
     }
 
-    fn registered(&mut self, mut registration: Registration) -> Result<Arc<Session>, Error> {
+    fn registered(&mut self, mut registration: Registration) -> Result<Arc<Session>, Problem> {
         let id = registration.worker.clone();
         let known = self.scheduler.worker_key(&id).and_then(|key| Some((key, self.scheduler.worker_view(key)?.state)));
         // What the server has named stays named.
@@ -62,7 +63,7 @@ impl Core {
                         "worker `{id}` is connected from another state directory of which this one is a copy; start this agent \
                          with an empty directory (`--state DIR`) and another id (`--id NAME`)"
                     );
-                    return Err(Box::new(Problem::new(Code::Conflict, text).after(COPY_AGAIN_MS)));
+                    return Err(Problem::coded(Code::Conflict, text).retry_after(Duration::from_millis(COPY_AGAIN_MS)));
                 }
                 if same {
                     self.disconnect(key);
@@ -72,7 +73,7 @@ impl Core {
                 if connected {
                     let text =
                         format!("worker `{id}` is connected from another state directory; give this one another id");
-                    return Err(error::problem(Code::Conflict, text));
+                    return Err(Problem::coded(Code::Conflict, text));
                 }
                 self.call_or(Event::Remove { worker: key, why: Departure::Superseded })?;
                 self.declare(&registration)?
@@ -89,7 +90,7 @@ impl Core {
     }
 
     /// Makes the next incarnation of a worker known.
-    fn declare(&mut self, registration: &Registration) -> Result<WorkerKey, Error> {
+    fn declare(&mut self, registration: &Registration) -> Result<WorkerKey, Problem> {
         let id = registration.worker.clone();
         self.call_or(Event::WorkerDeclared { id: id.clone() })?;
         let key = self.scheduler.worker_key(&id).ok_or_else(|| error::not_found(&id))?;
@@ -140,12 +141,12 @@ impl Core {
         &self,
         session: SessionId,
         certificate: Option<&PeerCertificate>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Problem> {
         let key = self.registry.workers.by_session(session);
         let live = key.and_then(|key| self.registry.workers.get(key));
         match (live, certificate) {
             (Some(live), Some(certificate)) if !certificate.is_of(&live.id) => {
-                Err(error::problem(Code::Forbidden, "the session is not that of the certificate's worker"))
+                Err(Problem::coded(Code::Forbidden, "the session is not that of the certificate's worker"))
             }
             _ => Ok(()),
         }
@@ -163,7 +164,7 @@ impl Core {
             self.writes.release(Release::Reply(Box::new(move || {
                 let opened = answer.and_then(|(session, welcome)| {
                     let welcome = session.welcome(opening.stream, &opening.hello, welcome);
-                    let welcome = welcome.map_err(|error| error::problem(Code::Precondition, error.to_string()))?;
+                    let welcome = welcome.map_err(|error| Problem::coded(Code::Precondition, error.to_string()))?;
                     Ok(Opened { session, stream: opening.stream, welcome })
                 });
                 // Who has gone away meanwhile needs no answer.
@@ -177,13 +178,13 @@ impl Core {
         self.openings.iter().any(|(after, ..)| *after <= released)
     }
 
-    fn opened(&mut self, opening: &Opening) -> Result<(Arc<Session>, Welcome), Error> {
+    fn opened(&mut self, opening: &Opening) -> Result<(Arc<Session>, Welcome), Problem> {
         let known = self.registry.workers.by_session(opening.hello.session);
         let live = known.and_then(|key| Some((key, self.registry.workers.get(key)?)));
         let Some((key, applied, session)) =
             live.and_then(|(key, live)| Some((key, live.applied, Arc::clone(live.session.as_ref()?))))
         else {
-            return Err(error::problem(Code::Unauthenticated, "the session is over; register again"));
+            return Err(Problem::coded(Code::Unauthenticated, "the session is over; register again"));
         };
         let hello = &opening.hello;
         if hello.highest_epoch > self.epoch {
@@ -263,7 +264,7 @@ impl Core {
         certificate: Option<&PeerCertificate>,
         reply: Reply<Alive>,
     ) {
-        let over = || error::problem(Code::Unauthenticated, "the session is over; register again");
+        let over = || Problem::coded(Code::Unauthenticated, "the session is over; register again");
         let checked = self.check_certificate(session, certificate);
         let answer = match self.registry.workers.by_session(session) {
             Some(key) => checked.map(|()| {

@@ -19,7 +19,6 @@ use orlop_scheduler::stored::{
     ArrayRow, AttemptRow, Body, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow,
 };
 
-use super::super::error::{self, Error};
 use super::super::live::{ClientFields, LiveJob, LiveWorker};
 use super::super::prepare::Prepared;
 use super::super::shared::Shared;
@@ -29,7 +28,7 @@ use super::place::Placing;
 use super::trace::Traces;
 use super::write_set::{ReportFields, WriteSet};
 use super::{Core, Registry, past};
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 /// What is read on the way to a core.
 struct RestoreState<'a> {
@@ -49,8 +48,8 @@ struct RestoreState<'a> {
 /// The most of them. Late messages of the others' earlier attempts are unknown instead of stale: discarded all the same.
 const LOOKS: usize = 10_000;
 
-fn damaged(what: impl std::fmt::Display, problem: impl std::fmt::Display) -> Error {
-    error::problem(
+fn damaged(what: impl std::fmt::Display, problem: impl std::fmt::Display) -> Problem {
+    Problem::coded(
         Code::Internal,
         format!("{what} in the store cannot be read: {problem}; restore a backup of the store"),
     )
@@ -61,7 +60,7 @@ impl Core {
     ///
     /// # Errors
     /// The store cannot be read now, or what it holds contradicts itself.
-    pub(in super::super) async fn restore(shared: &Arc<Shared>, epoch: Epoch) -> Result<Self, Error> {
+    pub(in super::super) async fn restore(shared: &Arc<Shared>, epoch: Epoch) -> Result<Self, Problem> {
         let (now, wall) = (shared.clock.monotonic(), shared.clock.wall());
         let mut reading = RestoreState {
             shared,
@@ -81,7 +80,7 @@ impl Core {
         let options = &shared.options;
         let mut effects = Vec::new();
         let scheduler = Scheduler::rebuild(options.core.clone(), options.seed, (epoch, now), stored, &mut effects)
-            .map_err(|problem| error::problem(Code::Internal, problem.to_string()))?;
+            .map_err(|problem| Problem::coded(Code::Internal, problem.to_string()))?;
         let mut core = Self {
             scheduler,
             registry,
@@ -174,11 +173,11 @@ impl RestoreState<'_> {
         u64::try_from(i64::try_from(self.now).unwrap_or(i64::MAX).saturating_add(ahead)).unwrap_or(0)
     }
 
-    async fn tenants(&mut self) -> Result<(), Error> {
+    async fn tenants(&mut self) -> Result<(), Problem> {
         let mut page = Page::first(MAX_PAGE);
         loop {
             let filter = EntryFilter::default();
-            let found = self.reads().list::<Tenant>(&filter, &page).await.map_err(|error| error::port(&error))?;
+            let found = self.reads().list::<Tenant>(&filter, &page).await?;
             for tenant in found.items {
                 let quota = match tenant.quota {
                     serde_json::Value::Null => orlop_scheduler::event::Quota::default(),
@@ -198,11 +197,11 @@ impl RestoreState<'_> {
         }
     }
 
-    async fn read_workers(&mut self) -> Result<(), Error> {
+    async fn read_workers(&mut self) -> Result<(), Problem> {
         let mut page = Page::first(MAX_PAGE);
         loop {
             let filter = EntryFilter::default();
-            let found = self.reads().list::<Worker>(&filter, &page).await.map_err(|error| error::port(&error))?;
+            let found = self.reads().list::<Worker>(&filter, &page).await?;
             // In order of id and incarnation: later ones are newer.
             found.items.into_iter().try_for_each(|worker| self.worker(worker))?;
             let Some(next) = found.next else { break };
@@ -215,7 +214,7 @@ impl RestoreState<'_> {
         Ok(())
     }
 
-    fn worker(&mut self, worker: Worker) -> Result<(), Error> {
+    fn worker(&mut self, worker: Worker) -> Result<(), Problem> {
         let number = worker.incarnation.get();
         let offer: Capabilities = match &worker.capabilities {
             serde_json::Value::Null => Capabilities::default(),
@@ -241,10 +240,10 @@ impl RestoreState<'_> {
         Ok(())
     }
 
-    async fn jobs(&mut self) -> Result<(), Error> {
+    async fn jobs(&mut self) -> Result<(), Problem> {
         let mut page = Page::first(MAX_PAGE);
         loop {
-            let found = self.shared.store.restore(&page).await.map_err(|error| error::port(&error))?;
+            let found = self.shared.store.restore(&page).await?;
             for spec in &found.specs {
                 let Entry::Vacant(place) = self.specs.entry(spec.hash) else { continue };
                 let prepared = Prepared::stored(spec);
@@ -259,7 +258,7 @@ impl RestoreState<'_> {
         }
     }
 
-    async fn job(&mut self, restored: RestoredJob) -> Result<(), Error> {
+    async fn job(&mut self, restored: RestoredJob) -> Result<(), Problem> {
         let RestoredJob { row, elements, attempts } = restored;
         let id = row.job.id;
         let Some(spec) = self.specs.get(&row.job.spec).map(Arc::clone) else {
@@ -339,11 +338,11 @@ impl RestoreState<'_> {
     }
 
     /// All attempts of a job, or of an element of it.
-    async fn attempts(&self, job: JobId, index: Option<u32>) -> Result<Vec<StoredAttempt>, Error> {
+    async fn attempts(&self, job: JobId, index: Option<u32>) -> Result<Vec<StoredAttempt>, Problem> {
         let (mut all, mut page) = (Vec::new(), Page::first(MAX_PAGE));
         loop {
             let found = self.reads().attempts(job, &AttemptFilter { index }, &page).await;
-            let found = found.map_err(|error| error::port(&error))?;
+            let found = found?;
             all.extend(found.items);
             let Some(next) = found.next else { return Ok(all) };
             page = Page::after(next, MAX_PAGE);
@@ -351,7 +350,7 @@ impl RestoreState<'_> {
     }
 
     /// A single job or gang, with what its attempts say that have ended.
-    async fn one(&mut self, spec: &Prepared, job: JobId, stored: TaskStatus) -> Result<UnitRow, Error> {
+    async fn one(&mut self, spec: &Prepared, job: JobId, stored: TaskStatus) -> Result<UnitRow, Problem> {
         let gang = spec.demand.gang.as_ref().filter(|_| stored.attempt > 0);
         if gang.is_none() && (stored.attempt < 2 || self.looked >= LOOKS) {
             return Ok(self.unit(stored));
@@ -364,7 +363,7 @@ impl RestoreState<'_> {
     }
 
     /// An element that is not final, with its earlier tokens where they are few enough to be read one by one.
-    async fn element(&mut self, job: JobId, row: ElementRow) -> Result<UnitRow, Error> {
+    async fn element(&mut self, job: JobId, row: ElementRow) -> Result<UnitRow, Problem> {
         let looks = row.unit.attempt > 1 && self.looked < LOOKS;
         if !looks {
             return Ok(self.unit(row.unit));

@@ -9,12 +9,12 @@ use orlop_scheduler::effect::{Effect, Refusal};
 use orlop_scheduler::event::{Event, StartWindow};
 
 use super::super::command::{Batch, Once, Reply, Submission, Submitted};
-use super::super::error::{self, Error};
+use super::super::error;
 use super::super::live::{Answered, LiveJob};
 use super::super::release::Release;
 use super::Core;
 use super::write_set::ReportFields;
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 /// How long an idempotency key is kept.
 const KEY_KEPT: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
@@ -29,23 +29,23 @@ impl Core {
     }
 
     /// The answer of an earlier request with the same key; none if there is none.
-    fn repeated(&self, once: Option<&Once>) -> Option<Result<Submitted, Error>> {
+    fn repeated(&self, once: Option<&Once>) -> Option<Result<Submitted, Problem>> {
         let once = once?;
         let known = self.registry.keys.get(&once.key)?;
         if known.body_hash != once.body_hash {
             let text = format!("idempotency key `{}` was used for another request; use a new one", once.key.key);
-            return Some(Err(error::problem(Code::IdempotencyMismatch, text)));
+            return Some(Err(Problem::coded(Code::IdempotencyMismatch, text)));
         }
         Some(Ok(Submitted { jobs: known.jobs.clone(), replay: true, warnings: known.warnings.clone() }))
     }
 
-    fn submit_new(&mut self, batch: Batch) -> Result<Submitted, Error> {
+    fn submit_new(&mut self, batch: Batch) -> Result<Submitted, Problem> {
         let mut taken = Vec::with_capacity(batch.jobs.len());
         self.effects.clear();
         for submission in &batch.jobs {
             let (at, before) = (self.next_job, self.effects.len());
             let Some(id) = JobId::new(self.epoch, at) else {
-                return Err(self.undo(&taken, error::problem(Code::Internal, "the job ids of this epoch are used up")));
+                return Err(self.undo(&taken, Problem::coded(Code::Internal, "the job ids of this epoch are used up")));
             };
             self.next_job += 1;
             if let Err(problem) = self.admit(id, submission, before) {
@@ -69,7 +69,7 @@ impl Core {
     }
 
     /// Hands one job to the core.
-    fn admit(&mut self, job: JobId, submission: &Submission, before: usize) -> Result<(), Error> {
+    fn admit(&mut self, job: JobId, submission: &Submission, before: usize) -> Result<(), Problem> {
         let not_before = submission.not_before.map(|at| self.monotonic_of(at));
         let gate = StartWindow { not_before, queue_timeout: submission.queue_timeout };
         let spec = Arc::clone(&submission.spec.demand);
@@ -93,7 +93,7 @@ impl Core {
     }
 
     /// Takes back what was admitted before one was refused: nothing of it was or will be stored.
-    fn undo(&mut self, taken: &[JobId], problem: Error) -> Error {
+    fn undo(&mut self, taken: &[JobId], problem: Problem) -> Problem {
         for job in taken {
             let event = Event::Cancel { job: *job, elements: None };
             if let Err(error) = self.scheduler.apply(self.now, event, &mut self.effects) {

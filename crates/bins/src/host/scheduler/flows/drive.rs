@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FleetFlow, MAX_PAGE, Page};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
 use orlop_core::spec::flow::StopMode;
@@ -16,7 +16,7 @@ use super::jobs::ServerFleet;
 use super::key::{Replace, claim};
 use super::{Inner, Live, expiry};
 use crate::host::flow::fleet::FleetSubstrate;
-use crate::host::flow::{FlowCommand, FlowHost, HostError, HostParts, Left};
+use crate::host::flow::{FlowCommand, FlowHost, HostParts, Left};
 use crate::host::scheduler::Status;
 
 /// The first wait before a flow that could not be driven is tried again, and the longest.
@@ -94,7 +94,7 @@ async fn take_over(inner: &Arc<Inner>) {
     inner.ready.send_replace(true);
 }
 
-async fn living(inner: &Inner) -> Result<Vec<String>, PortError> {
+async fn living(inner: &Inner) -> Result<Vec<String>, Problem> {
     let filter = EntryFilter::default();
     let (mut found, mut page) = (Vec::new(), Page::first(MAX_PAGE));
     loop {
@@ -113,9 +113,9 @@ async fn living(inner: &Inner) -> Result<Vec<String>, PortError> {
 }
 
 /// The host of a flow that an earlier server has begun.
-async fn resume(inner: &Inner, uid: &str) -> Result<(FlowHost, FlowRecord), HostError> {
-    let record = inner.journal.load(uid).await.map_err(HostError::Journal)?.record;
-    let host = FlowHost::resume(parts(inner, &record).map_err(HostError::Journal)?, uid).await?;
+async fn resume(inner: &Inner, uid: &str) -> Result<(FlowHost, FlowRecord), Problem> {
+    let record = inner.journal.load(uid).await?.record;
+    let host = FlowHost::resume(parts(inner, &record)?, uid).await?;
     if host.status().start_time.is_some()
         && let Some(claim) = claim(&record)
     {
@@ -125,7 +125,7 @@ async fn resume(inner: &Inner, uid: &str) -> Result<(FlowHost, FlowRecord), Host
 }
 
 /// What the host of a flow works with.
-pub(super) fn parts(inner: &Inner, record: &FlowRecord) -> Result<HostParts, PortError> {
+pub(super) fn parts(inner: &Inner, record: &FlowRecord) -> Result<HostParts, Problem> {
     let fleet = ServerFleet::new(inner.handle.clone(), tenant(record)?);
     let substrate = FleetSubstrate::new(Arc::new(fleet), facts(record)?);
     Ok(HostParts::new(Arc::new(substrate), Arc::clone(&inner.journal) as _))

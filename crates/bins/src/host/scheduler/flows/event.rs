@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::JobId;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::Inner;
 use super::drive::parts;
 use super::facts::Driver;
-use crate::host::flow::{FlowHost, HostError};
+use crate::host::flow::FlowHost;
 use crate::host::scheduler::{Handle, Status};
 use crate::telemetry::metrics::Meter;
 
@@ -45,7 +45,7 @@ pub(super) async fn mend(inner: &Inner, living: &[String]) {
 }
 
 /// Flows without a host that have steps without an end.
-async fn unfinished(inner: &Inner, living: &[String]) -> Result<BTreeSet<String>, PortError> {
+async fn unfinished(inner: &Inner, living: &[String]) -> Result<BTreeSet<String>, Problem> {
     let filter = EntryFilter { live: true, ..EntryFilter::default() };
     let (mut found, mut page) = (BTreeSet::new(), Page::first(MAX_PAGE));
     loop {
@@ -58,9 +58,9 @@ async fn unfinished(inner: &Inner, living: &[String]) -> Result<BTreeSet<String>
     }
 }
 
-async fn rewrite(inner: &Inner, uid: &str) -> Result<(), HostError> {
-    let record = inner.journal.load(uid).await.map_err(HostError::Journal)?.record;
-    let host = FlowHost::resume(parts(inner, &record).map_err(HostError::Journal)?, uid).await?;
+async fn rewrite(inner: &Inner, uid: &str) -> Result<(), Problem> {
+    let record = inner.journal.load(uid).await?.record;
+    let host = FlowHost::resume(parts(inner, &record)?, uid).await?;
     let status = host.status();
     let driver = Driver::of(&record).unwrap_or_default();
     FlowReporter::new(&record, driver, &status).keep_steps(&inner.handle, &status).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::journal::FlowRecord;
 use serde::{Deserialize, Serialize};
@@ -34,9 +34,9 @@ impl Driver {
     ///
     /// # Errors
     /// Fatal when it cannot be read.
-    pub(super) fn of(record: &FlowRecord) -> Result<Self, PortError> {
+    pub(super) fn of(record: &FlowRecord) -> Result<Self, Problem> {
         let unreadable = |error: serde_json::Error| {
-            PortError::new(Class::Fatal, "what the server keeps of the flow cannot be read").because(error)
+            Problem::new(Class::Fatal, "what the server keeps of the flow cannot be read").because(error)
         };
         let options = RecordOptions::deserialize(&record.options).map_err(unreadable)?;
         match options.driver {
@@ -60,16 +60,16 @@ impl Driver {
 ///
 /// # Errors
 /// Fatal when the namespace is no tenant.
-pub(super) fn tenant(record: &FlowRecord) -> Result<TenantName, PortError> {
+pub(super) fn tenant(record: &FlowRecord) -> Result<TenantName, Problem> {
     let parsed = record.namespace().parse();
-    parsed.map_err(|error| PortError::new(Class::Fatal, "the flow is nobody's").because(error))
+    parsed.map_err(|error| Problem::new(Class::Fatal, "the flow is nobody's").because(error))
 }
 
 /// What jobs of a flow's steps have in common.
 ///
 /// # Errors
 /// As of [`Driver::of`].
-pub(super) fn facts(record: &FlowRecord) -> Result<FlowFacts, PortError> {
+pub(super) fn facts(record: &FlowRecord) -> Result<FlowFacts, Problem> {
     let driver = Driver::of(record)?;
     Ok(FlowFacts {
         templates: record.flow.spec.resource_templates.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use orlop_core::attempt::AttemptKey;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Code, Problem};
 use orlop_core::id::{JobId, TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{AttemptFilter, IdempotencyKey, JobFilter, JobRow, MAX_PAGE, Page, SpecHash};
 use orlop_core::spec::job::JobSpec;
@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::super::{Batch, Handle, Once, Submission, WorkerOrder, WorkerSnapshot};
 use crate::host::flow::fleet::{FlowJob, JobEnd, JobPlace, StepFleet, WORKER, claims_of, key_of};
-use crate::wire::problem::{Code, Problem};
 
 /// The fleet of this server, for flows of one tenant.
 #[derive(Clone, Debug)]
@@ -30,7 +29,7 @@ impl ServerFleet {
     }
 
     /// Outputs of the newest attempt of a job.
-    async fn outputs(&self, row: &JobRow) -> Result<BTreeMap<String, String>, PortError> {
+    async fn outputs(&self, row: &JobRow) -> Result<BTreeMap<String, String>, Problem> {
         let (job, unit) = (row.job.id, &row.unit);
         if unit.attempt == 0 {
             return Ok(BTreeMap::new());
@@ -52,38 +51,29 @@ impl ServerFleet {
     }
 }
 
-/// The error of a port that a problem is.
-pub(super) fn port_error(problem: &Problem) -> PortError {
+/// An error of the server, as the attempt of a step meets it.
+pub(super) fn of_attempt(problem: Problem) -> Problem {
     let class = match problem.code {
-        Code::QuotaExceeded => Class::Capacity,
-        Code::NotFound => Class::NotFound,
-        Code::Forbidden | Code::Unauthenticated => Class::Denied,
         Code::Conflict | Code::Precondition => Class::Denied,
-        code if code.is_retryable() => Class::Transient,
-        Code::Internal => Class::Fatal,
-        _ => Class::Invalid,
+        Code::RateLimited => Class::Transient,
+        _ => problem.class,
     };
-    let mut error = PortError::new(class, problem.detail.clone());
-    if problem.code == Code::NeverFits {
-        error = error.with_reason("Unschedulable");
-    }
-    match problem.retry_after_ms {
-        Some(wait) if class == Class::Transient => error.retry_after(std::time::Duration::from_millis(wait)),
-        _ => error,
-    }
+    let reason = if problem.code == Code::NeverFits { Some("Unschedulable") } else { problem.reason };
+    let retry_after = problem.retry_after.filter(|_| class == Class::Transient);
+    Problem { class, reason, retry_after, ..problem }
 }
 
 #[async_trait]
 impl StepFleet for ServerFleet {
-    async fn submit(&self, key: &AttemptKey, mut spec: JobSpec) -> Result<JobId, PortError> {
+    async fn submit(&self, key: &AttemptKey, mut spec: JobSpec) -> Result<JobId, Problem> {
         let invalid = |error: &dyn std::fmt::Display| {
-            PortError::new(Class::Invalid, error.to_string()).with_reason("TemplateInvalid")
+            Problem::new(Class::Invalid, error.to_string()).with_reason("TemplateInvalid")
         };
         self.handle.limit_log(&self.tenant, &mut spec);
         // What is named is kept from now on.
         self.handle.pin_inputs(&self.tenant, &mut spec, "").await.map_err(|problem| match problem.code {
-            Code::InvalidSpec => PortError::new(Class::NotFound, problem.detail).with_reason("ArtifactUnavailable"),
-            _ => port_error(&problem),
+            Code::InvalidSpec => Problem::new(Class::NotFound, problem.message).with_reason("ArtifactUnavailable"),
+            _ => of_attempt(problem),
         })?;
         let mut submission = Submission::of(&spec, &self.tenant, None).map_err(|error| invalid(&error))?;
         submission.flow = Some((key.flow.as_ref().into(), key.instance().into()));
@@ -92,28 +82,28 @@ impl StepFleet for ServerFleet {
         let once =
             Once { body_hash: SpecHash::of(&name).0, key: IdempotencyKey { tenant: self.tenant.clone(), key: name } };
         let batch = Batch { jobs: vec![submission], once: Some(once) };
-        let submitted = self.handle.submit(batch).await.map_err(|problem| port_error(&problem))?;
-        let missing = || PortError::new(Class::Fatal, format!("the submit of {key} gave no job"));
+        let submitted = self.handle.submit(batch).await.map_err(of_attempt)?;
+        let missing = || Problem::new(Class::Fatal, format!("the submit of {key} gave no job"));
         submitted.jobs.first().copied().ok_or_else(missing)
     }
 
-    async fn ended(&self, job: JobId) -> Result<JobEnd, PortError> {
-        self.handle.ended(job).await.map_err(|problem| port_error(&problem))?;
+    async fn ended(&self, job: JobId) -> Result<JobEnd, Problem> {
+        self.handle.ended(job).await.map_err(of_attempt)?;
         let row = self.handle.store().job(job).await?;
-        let row = row.ok_or_else(|| PortError::new(Class::NotFound, format!("job {job} is not known")))?;
+        let row = row.ok_or_else(|| Problem::new(Class::NotFound, format!("job {job} is not known")))?;
         let Some(ended_at) = row.unit.finished_at else {
-            return Err(PortError::new(Class::Transient, format!("job {job} is not known to have ended")));
+            return Err(Problem::new(Class::Transient, format!("job {job} is not known to have ended")));
         };
         let outputs = self.outputs(&row).await?;
         let reason = row.unit.reason.as_deref().unwrap_or_default().to_owned();
         Ok(JobEnd { state: row.unit.state, reason, exit_code: row.unit.exit_code, outputs, ended_at })
     }
 
-    async fn cancel(&self, job: JobId) -> Result<(), PortError> {
-        self.handle.cancel(job, Vec::new()).await.map(drop).map_err(|problem| port_error(&problem))
+    async fn cancel(&self, job: JobId) -> Result<(), Problem> {
+        self.handle.cancel(job, Vec::new()).await.map(drop).map_err(of_attempt)
     }
 
-    async fn place_of(&self, job: JobId) -> Result<JobPlace, PortError> {
+    async fn place_of(&self, job: JobId) -> Result<JobPlace, Problem> {
         let store = self.handle.store();
         let Some(unit) = store.job(job).await?.map(|row| row.unit) else { return Ok(JobPlace::Never) };
         if let Some(worker) = unit.worker {
@@ -128,21 +118,21 @@ impl StepFleet for ServerFleet {
         Ok(last.map_or(JobPlace::Never, |row| JobPlace::On(row.attempt.worker)))
     }
 
-    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, PortError> {
+    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, Problem> {
         loop {
             // First the watch, then the look: what changes in between is seen by the next look.
-            let changed = self.handle.watch(job, 0).await.map_err(|problem| port_error(&problem))?;
+            let changed = self.handle.watch(job, 0).await.map_err(of_attempt)?;
             let place = self.place_of(job).await?;
             if before != Some(&place) {
                 return Ok(place);
             }
             if changed.await.is_err() {
-                return Err(PortError::new(Class::Transient, format!("job {job} cannot be watched now")));
+                return Err(Problem::new(Class::Transient, format!("job {job} cannot be watched now")));
             }
         }
     }
 
-    async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError> {
+    async fn name_worker(&self, worker: &WorkerId) -> Result<(), Problem> {
         let named = |worker: &WorkerSnapshot| worker.capabilities.labels.contains_key(WORKER);
         if self.handle.snapshot().workers.get(worker).is_some_and(named) {
             return Ok(());
@@ -150,11 +140,11 @@ impl StepFleet for ServerFleet {
         match self.handle.order(worker.clone(), WorkerOrder::Name).await {
             // One that has gone may come back; the job waits for it.
             Err(problem) if problem.code == Code::NotFound => Ok(()),
-            named => named.map_err(|problem| port_error(&problem)),
+            named => named.map_err(of_attempt),
         }
     }
 
-    async fn of_flow(&self, flow: &str) -> Result<Vec<FlowJob>, PortError> {
+    async fn of_flow(&self, flow: &str) -> Result<Vec<FlowJob>, Problem> {
         let tenants = Some(vec![self.tenant.clone()]);
         let filter = JobFilter { flow: Some(flow.to_owned()), tenants, ..JobFilter::default() };
         let (mut found, mut page) = (Vec::new(), Page::first(MAX_PAGE));

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::ports::journal::FlowRecord;
 use orlop_dag::gate::{Answer, Claim, ConcurrencyLimiter, key_of};
 use tokio::sync::watch;
@@ -72,7 +72,7 @@ struct Waiting {
 
 #[async_trait]
 impl Admission for Waiting {
-    async fn next(&mut self) -> Result<AdmissionDecision, PortError> {
+    async fn next(&mut self) -> Result<AdmissionDecision, Problem> {
         match &mut self.changes {
             // The gate lives as long as the server; without it nobody is woken any more.
             Some(changes) => drop(changes.changed().await),

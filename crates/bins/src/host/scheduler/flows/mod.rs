@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
@@ -104,7 +104,7 @@ impl Flows {
         let leading = handle.clone();
         let may_write: MayWrite = Arc::new(move || match leading.status() {
             Status::Leading { epoch } => Ok(epoch),
-            _ => Err(PortError::new(Class::Transient, "this server does not lead now")),
+            _ => Err(Problem::new(Class::Transient, "this server does not lead now")),
         });
         let journal = Arc::new(FleetJournal::new(Arc::clone(handle.store()), may_write));
         let (keys, live, pipelines) = (Arc::default(), Mutex::default(), tokio::sync::Mutex::default());

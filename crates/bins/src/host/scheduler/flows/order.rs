@@ -9,12 +9,11 @@ use orlop_core::spec::status::Decision;
 
 use super::drive::stop;
 use super::facts::Driver;
-use super::submit::{port, wrong};
+use super::submit::{unavailable, wrong};
 use super::{Flows, Live};
-use crate::host::flow::{FlowCommand, FlowCommandError};
-use crate::host::scheduler::Error;
+use crate::host::flow::FlowCommand;
 use crate::host::scheduler::error::store_unavailable;
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 
 /// Annotation of a Manual step that names who may decide about it, beside operators: names of tokens, separated by commas.
 pub const APPROVERS: &str = "orlop.io/approvers";
@@ -33,21 +32,11 @@ pub struct Decider {
     pub operator: bool,
 }
 
-fn problem(code: Code, text: impl Into<String>) -> Error {
-    Box::new(Problem::new(code, text))
-}
-
-fn ordered(error: FlowCommandError) -> Error {
-    match error {
-        FlowCommandError::NotFound(text) => problem(Code::NotFound, text),
-        FlowCommandError::Conflict(text) => problem(Code::Conflict, text),
-        FlowCommandError::Failed(text) => Box::new(Problem::new(Code::StoreUnavailable, text).after(1000)),
-        FlowCommandError::Gone => store_unavailable(),
-    }
-}
-
-fn over(flow: &FleetFlow) -> Error {
-    problem(Code::Conflict, format!("flow `{}` has ended: it is {}; nothing can change it", flow.name, flow.phase))
+fn over(flow: &FleetFlow) -> Problem {
+    Problem::coded(
+        Code::Conflict,
+        format!("flow `{}` has ended: it is {}; nothing can change it", flow.name, flow.phase),
+    )
 }
 
 impl Flows {
@@ -55,7 +44,7 @@ impl Flows {
     ///
     /// # Errors
     /// NotLeader and StoreUnavailable when nothing can be written here.
-    pub async fn cancel(&self, flow: &FleetFlow, graceful: bool) -> Result<bool, Error> {
+    pub async fn cancel(&self, flow: &FleetFlow, graceful: bool) -> Result<bool, Problem> {
         match self.order(flow, stop(graceful)).await {
             Err(error) if error.code == Code::Conflict => Ok(false),
             done => done.map(|()| true),
@@ -66,7 +55,7 @@ impl Flows {
     ///
     /// # Errors
     /// Conflict when its state does not take that; and as of [`Flows::cancel`].
-    pub async fn suspend(&self, flow: &FleetFlow, on: bool) -> Result<(), Error> {
+    pub async fn suspend(&self, flow: &FleetFlow, on: bool) -> Result<(), Problem> {
         let order = if on { FlowCommand::Suspend { mode: Some(SuspendMode::Drain) } } else { FlowCommand::Resume };
         self.order(flow, order).await
     }
@@ -81,35 +70,32 @@ impl Flows {
         step: &str,
         by: &str,
         reason: Option<String>,
-    ) -> Result<(), Error> {
-        let record = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?.record;
-        let step = Driver::of(&record).map_err(|error| port(&error))?.internal(step).to_owned();
+    ) -> Result<(), Problem> {
+        let record = self.inner.journal.load(&flow.id).await.map_err(unavailable)?.record;
+        let step = Driver::of(&record).map_err(unavailable)?.internal(step).to_owned();
         self.order(flow, FlowCommand::ConfirmGone { step, by: Some(by.to_owned()), reason: bounded(reason)? }).await
     }
 
     /// Gives an order to the host of a flow; returns once it is written down and in force.
-    async fn order(&self, flow: &FleetFlow, order: FlowCommand) -> Result<(), Error> {
+    async fn order(&self, flow: &FleetFlow, order: FlowCommand) -> Result<(), Problem> {
         self.inner.may_act().await?;
         if flow.ended_at.is_some() {
             return Err(over(flow));
         }
         let host = self.inner.live().get(&flow.id).map(|live| live.host.clone());
-        let given = match host {
-            Some(host) => host.order(order).await,
-            None => Err(FlowCommandError::Gone),
+        let taken = match host {
+            Some(host) => host.order(order).await.map_err(unavailable)?,
+            None => false,
         };
-        match given {
-            Err(FlowCommandError::Gone) => Err(self.gone(flow).await),
-            given => given.map_err(ordered),
-        }
+        if taken { Ok(()) } else { Err(self.gone(flow).await) }
     }
 
     /// Why a flow has no host: it has ended since it was read, or is about to be driven again.
-    async fn gone(&self, flow: &FleetFlow) -> Error {
+    async fn gone(&self, flow: &FleetFlow) -> Problem {
         match self.inner.journal.document(&flow.id).await {
             Ok(now) if now.ended_at.is_some() => over(&now),
             Ok(_) => store_unavailable(),
-            Err(error) => port(&error),
+            Err(error) => unavailable(error),
         }
     }
 
@@ -117,19 +103,19 @@ impl Flows {
     ///
     /// # Errors
     /// Conflict when it has not ended, or what its attempts left is still being deleted; and as of [`Flows::cancel`].
-    pub async fn delete(&self, flow: &FleetFlow) -> Result<(), Error> {
+    pub async fn delete(&self, flow: &FleetFlow) -> Result<(), Problem> {
         self.inner.may_act().await?;
         let flow = &self.settled(flow).await?;
         if flow.ended_at.is_none() {
             let text = format!("flow `{}` has not ended: it is {}; cancel it first", flow.name, flow.phase);
-            return Err(problem(Code::Conflict, text));
+            return Err(Problem::coded(Code::Conflict, text));
         }
-        self.inner.journal.delete(&flow.id).await.map_err(|error| port(&error))
+        self.inner.journal.delete(&flow.id).await.map_err(unavailable)
     }
 
     /// A flow as it is once its host has written its last word, if it has ended: until then that host writes, and would
     /// write about a flow that is gone.
-    async fn settled(&self, flow: &FleetFlow) -> Result<FleetFlow, Error> {
+    async fn settled(&self, flow: &FleetFlow) -> Result<FleetFlow, Problem> {
         let ending = {
             let live = self.inner.live();
             let ended = |live: &&Live| live.host.status().borrow().status.phase.is_terminal();
@@ -139,9 +125,9 @@ impl Flows {
             && tokio::time::timeout(SETTLES, left.changed()).await.is_err()
         {
             let text = format!("flow `{}` has ended, but what it left is still being deleted; try again", flow.name);
-            return Err(Box::new(Problem::new(Code::Conflict, text).after(1000)));
+            return Err(Problem::coded(Code::Conflict, text).retry_after(Duration::from_millis(1000)));
         }
-        self.inner.journal.document(&flow.id).await.map_err(|error| port(&error))
+        self.inner.journal.document(&flow.id).await.map_err(unavailable)
     }
 
     /// Decides about a Manual step. The same decision again is fine.
@@ -155,15 +141,15 @@ impl Flows {
         step: &str,
         decision: Decision,
         (by, reason): (Decider, Option<String>),
-    ) -> Result<(), Error> {
-        let record = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?.record;
-        let driver = Driver::of(&record).map_err(|error| port(&error))?;
+    ) -> Result<(), Problem> {
+        let record = self.inner.journal.load(&flow.id).await.map_err(unavailable)?.record;
+        let driver = Driver::of(&record).map_err(unavailable)?;
         let step = driver.internal(step).to_owned();
         // The host says of a step that is not there what it says on every machine.
         let may_decide = |approvers: Vec<String>| by.operator || approvers.contains(&by.name);
         if !approvers(&record, &step).is_none_or(may_decide) {
             let text = format!("step `{step}` is decided by operators and by who its annotation `{APPROVERS}` names");
-            return Err(problem(Code::Forbidden, text));
+            return Err(Problem::coded(Code::Forbidden, text));
         }
         let reason = bounded(reason)?;
         let (name, verified) = (by.name.clone(), by.verified);
@@ -176,7 +162,7 @@ impl Flows {
     }
 
     /// Whether a step was decided so before, which its flow may have survived.
-    async fn was_decided(&self, flow: &FleetFlow, step: &str, decision: Decision) -> Result<bool, Error> {
+    async fn was_decided(&self, flow: &FleetFlow, step: &str, decision: Decision) -> Result<bool, Problem> {
         let read = self.read(flow.clone()).await?;
         let status = read.status();
         let record = status.steps.iter().find(|record| record.name == step);
@@ -184,17 +170,17 @@ impl Flows {
     }
 
     /// Records a decision where decisions are listed. It is in force already, so it is reported as taken.
-    async fn keep(&self, flow: &FleetFlow, step: String, who: String, decision: Decision) -> Result<(), Error> {
+    async fn keep(&self, flow: &FleetFlow, step: String, who: String, decision: Decision) -> Result<(), Problem> {
         let decision = if decision == Decision::Approved { "approve" } else { "reject" };
         let store = self.inner.handle.store();
         let known = store.get::<Approval>(&format!("{}/{}", part(&flow.id), part(&step))).await;
-        if known.map_err(|error| port(&error))?.is_some() {
+        if known.map_err(unavailable)?.is_some() {
             return Ok(());
         }
         let when = self.inner.handle.clock().wall();
         let approval =
             Approval { flow: flow.id.clone(), step, who, when, decision: decision.to_owned(), ended_at: None };
-        let record = Record::put(&approval).map_err(|error| port(&error))?;
+        let record = Record::put(&approval).map_err(unavailable)?;
         if let Err(error) = self.inner.journal.commit(vec![record]).await {
             tracing::warn!(target: "orlop::flows", flow = flow.id, error = error.chain(), "a decision was not listed");
         }
@@ -203,7 +189,7 @@ impl Flows {
 }
 
 /// The reason somebody gives, where it is not too long.
-fn bounded(reason: Option<String>) -> Result<Option<String>, Error> {
+fn bounded(reason: Option<String>) -> Result<Option<String>, Problem> {
     match reason {
         Some(text) if text.len() > 1024 => Err(wrong("reason", "is too long; use at most 1024 bytes")),
         reason => Ok(reason),

@@ -5,12 +5,11 @@ use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, MAX_PAGE, Page
 use serde_json::{Value, json};
 
 use super::Flows;
-use super::submit::port;
+use super::submit::unavailable;
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
-use crate::host::scheduler::Error;
 use crate::host::scheduler::error::not_found;
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 use orlop_core::ports::bus::EventBody;
 
 /// Annotation with the name that a pipeline was given.
@@ -40,7 +39,7 @@ impl Flows {
     /// # Errors
     /// InvalidSpec with everything that is wrong, and nothing is kept; NotLeader and StoreUnavailable when nothing can be
     /// written here.
-    pub async fn create_pipeline(&self, tenant: TenantName, definition: Value) -> Result<Pipeline, Error> {
+    pub async fn create_pipeline(&self, tenant: TenantName, definition: Value) -> Result<Pipeline, Problem> {
         self.inner.may_act().await?;
         let read = self.definition(&definition, StepBackend::default(), None).await?;
         let pipeline = Pipeline {
@@ -67,7 +66,7 @@ impl Flows {
         tenants: Option<&[TenantName]>,
         known: Option<u64>,
         definition: Value,
-    ) -> Result<Pipeline, Error> {
+    ) -> Result<Pipeline, Problem> {
         self.inner.may_act().await?;
         let read = self.definition(&definition, StepBackend::default(), None).await?;
         let _one = self.inner.pipelines.lock().await;
@@ -90,7 +89,7 @@ impl Flows {
         id: &str,
         tenants: Option<&[TenantName]>,
         known: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Problem> {
         self.inner.may_act().await?;
         let _one = self.inner.pipelines.lock().await;
         let newest = self.pipeline(id, tenants).await?;
@@ -108,7 +107,7 @@ impl Flows {
     ///
     /// # Errors
     /// NotFound; StoreUnavailable when it cannot be read now.
-    pub async fn pipeline(&self, id: &str, tenants: Option<&[TenantName]>) -> Result<Pipeline, Error> {
+    pub async fn pipeline(&self, id: &str, tenants: Option<&[TenantName]>) -> Result<Pipeline, Problem> {
         let newest = self.versions(&format!("{}/", part(id)), None).await?.pop();
         let seen = |known: &Pipeline| {
             known.deleted_at.is_none() && tenants.is_none_or(|tenants| tenants.contains(&known.tenant))
@@ -126,7 +125,7 @@ impl Flows {
         tenants: Option<Vec<TenantName>>,
         after: Option<String>,
         limit: u32,
-    ) -> Result<Paged<Pipeline, String>, Error> {
+    ) -> Result<Paged<Pipeline, String>, Problem> {
         let mut newest: Vec<Pipeline> = Vec::new();
         for version in self.versions("", tenants).await? {
             match newest.last_mut() {
@@ -141,12 +140,12 @@ impl Flows {
         Ok(Paged { items: newest, next })
     }
 
-    async fn versions(&self, prefix: &str, tenants: Option<Vec<TenantName>>) -> Result<Vec<Pipeline>, Error> {
+    async fn versions(&self, prefix: &str, tenants: Option<Vec<TenantName>>) -> Result<Vec<Pipeline>, Problem> {
         let filter = EntryFilter { prefix: prefix.to_owned(), tenants, live: true };
         let (mut found, mut page) = (Vec::new(), Page::first(MAX_PAGE));
         loop {
             let store = self.inner.handle.store();
-            let part = store.list::<Pipeline>(&filter, &page).await.map_err(|error| port(&error))?;
+            let part = store.list::<Pipeline>(&filter, &page).await.map_err(unavailable)?;
             found.extend(part.items);
             match part.next {
                 Some(next) => page = Page::after(next, MAX_PAGE),
@@ -155,10 +154,10 @@ impl Flows {
         }
     }
 
-    async fn keep_pipelines(&self, pipelines: &[Pipeline]) -> Result<(), Error> {
+    async fn keep_pipelines(&self, pipelines: &[Pipeline]) -> Result<(), Problem> {
         let records: Result<Vec<Record>, _> = pipelines.iter().map(Record::put).collect();
-        let records = records.map_err(|error| port(&error))?;
-        self.inner.journal.commit(records).await.map_err(|error| port(&error))
+        let records = records.map_err(unavailable)?;
+        self.inner.journal.commit(records).await.map_err(unavailable)
     }
 
     fn tell_pipeline(&self, verb: &str, pipeline: &Pipeline) {
@@ -172,11 +171,11 @@ impl Flows {
     }
 }
 
-fn check(pipeline: &Pipeline, known: Option<u64>) -> Result<(), Error> {
+fn check(pipeline: &Pipeline, known: Option<u64>) -> Result<(), Problem> {
     match known {
         Some(known) if known != u64::from(pipeline.version) => {
             let text = format!("it has changed: its version is {}, not {known}; read it again", pipeline.version);
-            Err(Box::new(Problem::new(Code::Precondition, text)))
+            Err(Problem::coded(Code::Precondition, text))
         }
         _ => Ok(()),
     }

@@ -9,12 +9,12 @@ use orlop_dag::engine::view;
 
 use super::facts::Driver;
 use super::journal::listed;
-use super::submit::{host, port};
+use super::submit::unavailable;
 use super::{Flows, Inner};
 use crate::host::flow::{plan_of, replay};
+use crate::host::scheduler::Status;
 use crate::host::scheduler::error::{not_leader, store_unavailable};
-use crate::host::scheduler::{Error, Status};
-use crate::wire::problem::{Code, FLOW, FieldError, Problem};
+use orlop_core::error::{Code, FLOW, Problem};
 
 /// How long a request waits for a server that has just taken the lead.
 const READY: std::time::Duration = std::time::Duration::from_secs(20);
@@ -87,7 +87,7 @@ impl Inner {
     ///
     /// # Errors
     /// NotLeader, StoreUnavailable.
-    pub(super) async fn may_act(&self) -> Result<(), Error> {
+    pub(super) async fn may_act(&self) -> Result<(), Problem> {
         match self.handle.status() {
             Status::Leading { .. } => {}
             Status::Standby { leader } => return Err(not_leader(leader)),
@@ -104,10 +104,10 @@ impl Flows {
     ///
     /// # Errors
     /// NotFound; StoreUnavailable when it cannot be read now.
-    pub async fn find(&self, flow: &str, tenants: Option<&[TenantName]>) -> Result<FleetFlow, Error> {
+    pub async fn find(&self, flow: &str, tenants: Option<&[TenantName]>) -> Result<FleetFlow, Problem> {
         let store = self.inner.handle.store();
         let seen = |known: &FleetFlow| tenants.is_none_or(|tenants| tenants.contains(&known.tenant));
-        let by_id = store.get::<FleetFlow>(&part(flow)).await.map_err(|error| port(&error))?;
+        let by_id = store.get::<FleetFlow>(&part(flow)).await.map_err(unavailable)?;
         if let Some(known) = by_id.filter(seen) {
             return Ok(known);
         }
@@ -116,8 +116,7 @@ impl Flows {
         let shown: String = flow.chars().take(64).collect();
         named.pop().ok_or_else(|| {
             let message = format!("there is no flow `{shown}`");
-            let field = FieldError { path: FLOW.to_owned(), message: message.clone() };
-            Box::new(Problem { errors: vec![field], ..Problem::new(Code::NotFound, message) })
+            Problem::coded(Code::NotFound, message.clone()).at_field(FLOW, message)
         })
     }
 
@@ -126,12 +125,12 @@ impl Flows {
         &self,
         tenants: Option<&[TenantName]>,
         passes: impl Fn(&FleetFlow) -> bool,
-    ) -> Result<Vec<FleetFlow>, Error> {
+    ) -> Result<Vec<FleetFlow>, Problem> {
         let filter = EntryFilter { tenants: tenants.map(<[_]>::to_vec), ..EntryFilter::default() };
         let (mut found, mut page) = (Vec::new(), Page::first(MAX_PAGE));
         loop {
             let store = self.inner.handle.store();
-            let part = store.list::<FleetFlow>(&filter, &page).await.map_err(|error| port(&error))?;
+            let part = store.list::<FleetFlow>(&filter, &page).await.map_err(unavailable)?;
             found.extend(part.items.into_iter().filter(&passes));
             match part.next {
                 Some(next) => page = Page::after(next, MAX_PAGE),
@@ -150,12 +149,12 @@ impl Flows {
         after: Option<String>,
         limit: u32,
         passes: impl Fn(&FlowSummary) -> bool,
-    ) -> Result<Paged<FlowSummary, String>, Error> {
+    ) -> Result<Paged<FlowSummary, String>, Problem> {
         let filter = EntryFilter { tenants, ..EntryFilter::default() };
         let (mut items, mut page) = (Vec::new(), Page { after, limit });
         loop {
             let store = self.inner.handle.store();
-            let part = store.list::<FleetFlow>(&filter, &page).await.map_err(|error| port(&error))?;
+            let part = store.list::<FleetFlow>(&filter, &page).await.map_err(unavailable)?;
             for known in part.items.into_iter().map(FlowSummary::from).filter(&passes) {
                 items.push(known);
                 if items.len() >= limit as usize {
@@ -174,15 +173,15 @@ impl Flows {
     ///
     /// # Errors
     /// StoreUnavailable when it cannot be read now.
-    pub async fn read(&self, document: FleetFlow) -> Result<FlowRead, Error> {
+    pub async fn read(&self, document: FleetFlow) -> Result<FlowRead, Problem> {
         let live = self.inner.live().get(&document.id).map(|live| live.host.status());
-        let mut stored = self.inner.journal.load(&document.id).await.map_err(|error| port(&error))?;
-        let driver = Driver::of(&stored.record).map_err(|error| port(&error))?;
+        let mut stored = self.inner.journal.load(&document.id).await.map_err(unavailable)?;
+        let driver = Driver::of(&stored.record).map_err(unavailable)?;
         let status = match live {
             Some(live) => live.borrow().status.clone(),
             None => {
-                let plan = plan_of(&mut stored).map_err(host)?;
-                let state = replay(&plan, &stored).map_err(host)?;
+                let plan = plan_of(&mut stored).map_err(unavailable)?;
+                let state = replay(&plan, &stored).map_err(unavailable)?;
                 view(&plan, &state, 0..usize::MAX).status
             }
         };

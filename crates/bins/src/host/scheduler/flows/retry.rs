@@ -12,11 +12,10 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::facts::{Driver, tenant};
-use super::submit::{NewFlow, host, port, wrong};
+use super::submit::{NewFlow, unavailable, wrong};
 use super::{Accepted, Flows};
 use crate::host::flow::{RecordOptions, plan_of, replay};
-use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, Problem};
+use orlop_core::error::{Code, Problem};
 
 /// How a flow is repeated.
 #[derive(Clone, Debug, Default)]
@@ -42,17 +41,17 @@ impl Flows {
     ///
     /// # Errors
     /// Conflict when it has not ended; NotFound when it has no such step; and as of [`Flows::submit`].
-    pub async fn retry(&self, flow: &FleetFlow, again: Again) -> Result<Accepted, Error> {
-        let mut stored = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?;
-        let plan = plan_of(&mut stored).map_err(host)?;
-        let state = replay(&plan, &stored).map_err(host)?;
+    pub async fn retry(&self, flow: &FleetFlow, again: Again) -> Result<Accepted, Problem> {
+        let mut stored = self.inner.journal.load(&flow.id).await.map_err(unavailable)?;
+        let plan = plan_of(&mut stored).map_err(unavailable)?;
+        let state = replay(&plan, &stored).map_err(unavailable)?;
         may_repeat(&flow.name, state.phase(), &again.steps, again.force)
-            .map_err(|text| Problem::new(Code::Conflict, text))?;
-        let driver = Driver::of(&stored.record).map_err(|error| port(&error))?;
+            .map_err(|text| Problem::coded(Code::Conflict, text))?;
+        let driver = Driver::of(&stored.record).map_err(unavailable)?;
         let driver = Driver { by: again.by, correlation_id: again.correlation_id, ..driver };
         let options = RecordOptions::deserialize(&stored.record.options)
-            .map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
-        let tenant = tenant(&stored.record).map_err(|error| port(&error))?;
+            .map_err(|error| Problem::coded(Code::Internal, error.to_string()))?;
+        let tenant = tenant(&stored.record).map_err(unavailable)?;
         let name = match again.name {
             Some(name) => {
                 dns1123_subdomain(&name).map_err(|error| wrong("name", error.to_string()))?;
@@ -88,7 +87,7 @@ impl Flows {
         let steps: Vec<String> = again.steps.iter().map(|step| new.driver.internal(step).to_owned()).collect();
         if let Some(step) = steps.iter().find(|step| new_plan.index_of(step).is_none()) {
             let message = no_step(&flow.name, step, |step| new_plan.is_fan_out(step));
-            return Err(Box::new(Problem::new(Code::NotFound, message)));
+            return Err(Problem::coded(Code::NotFound, message));
         }
         new.parameters.extend(again.parameters);
         new.first = imports(new_plan, parent, Wanted { steps: &steps, parameters: &new.parameters });

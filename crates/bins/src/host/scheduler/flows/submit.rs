@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::Instant;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Code, FieldError, Problem};
 use orlop_core::event::FlowEvent;
 use orlop_core::id::{TenantName, dns1123_subdomain};
 use orlop_core::spec::flow::JobFlow;
@@ -17,9 +18,7 @@ use super::facts::Driver;
 use super::pipeline::definition_text;
 use super::{Flows, Inner};
 use crate::host::flow::fleet::StepBackend;
-use crate::host::flow::{Definition, FlowHost, HostError, NoConfigMaps, Submission, definitions, flow_name, record};
-use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, FieldError, PARAMETERS, Problem};
+use crate::host::flow::{Definition, FlowHost, NoConfigMaps, Submission, definitions, flow_name, record};
 
 /// A flow that is submitted.
 pub struct NewFlow {
@@ -56,7 +55,7 @@ impl NewFlow {
         tenant: TenantName,
         name: Option<&str>,
         mut driver: Driver,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Problem> {
         let uid = uuid::Uuid::new_v4().to_string();
         let manifest = &definition.manifest;
         let mut flow = manifest.flow.clone();
@@ -89,7 +88,7 @@ impl Flows {
         definition: &Value,
         backend: StepBackend,
         name: Option<&str>,
-    ) -> Result<Definition, Error> {
+    ) -> Result<Definition, Problem> {
         let (text, name) = (definition_text(definition), name.map(str::to_owned));
         let turn = Arc::clone(&self.inner.readers).acquire_owned().await;
         let reading = tokio::task::spawn_blocking(move || {
@@ -97,7 +96,7 @@ impl Flows {
             let _turn = turn;
             read_definition(&text, backend, name.as_deref())
         });
-        reading.await.unwrap_or_else(|error| Err(Box::new(Problem::new(Code::Internal, error.to_string()))))
+        reading.await.unwrap_or_else(|error| Err(Problem::coded(Code::Internal, error.to_string())))
     }
 }
 
@@ -105,7 +104,7 @@ impl Flows {
 ///
 /// # Errors
 /// InvalidSpec with everything that is wrong.
-pub fn read_definition(text: &str, backend: StepBackend, name: Option<&str>) -> Result<Definition, Error> {
+pub fn read_definition(text: &str, backend: StepBackend, name: Option<&str>) -> Result<Definition, Problem> {
     let runtime = match backend {
         StepBackend::Docker => Runtime::ByImage,
         StepBackend::Process => Runtime::Process,
@@ -121,40 +120,26 @@ pub fn read_definition(text: &str, backend: StepBackend, name: Option<&str>) -> 
     one.ok_or_else(|| wrong("", format!("the definition holds {count} flows; give one, or name it")))
 }
 
-fn refused(report: &Report) -> Error {
+fn refused(report: &Report) -> Problem {
     let errors = report.violations.iter().filter(|violation| violation.severity == Severity::Error);
     let errors = errors.map(|violation| {
         let help = violation.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
         FieldError { path: violation.path.to_string(), message: format!("{}{help}", violation.message) }
     });
-    Box::new(Problem::invalid(errors.take(100).collect()))
+    Problem::invalid(errors.take(100).collect())
 }
 
-pub(super) fn wrong(path: &str, message: impl Into<String>) -> Error {
-    Box::new(Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }]))
+pub(super) fn wrong(path: &str, message: impl Into<String>) -> Problem {
+    Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }])
 }
 
-/// The problem that an error of the journal is.
-pub(super) fn port(error: &PortError) -> Error {
-    let (code, wait) = match error.class {
-        Class::Exists | Class::Conflict => (Code::Conflict, None),
-        Class::NotFound => (Code::NotFound, None),
-        Class::Invalid => (Code::InvalidSpec, None),
-        Class::Fatal => (Code::Internal, None),
-        Class::Transient | Class::Capacity | Class::Denied => (Code::StoreUnavailable, Some(1000)),
-    };
-    Box::new(Problem { retry_after_ms: wait, ..Problem::new(code, error.chain()) })
-}
-
-pub(super) fn host(error: HostError) -> Error {
-    match error {
-        HostError::Parameter(error) => wrong(PARAMETERS, error.to_string()),
-        HostError::Plan(errors) => {
-            let errors = errors.into_iter().map(|error| FieldError { path: error.path, message: error.message });
-            Box::new(Problem::invalid(errors.collect()))
+/// An error of the journal, as callers see it: what may pass is worth another try.
+pub(super) fn unavailable(error: Problem) -> Problem {
+    match error.class {
+        Class::Transient | Class::Capacity | Class::Denied => {
+            Problem { code: Code::StoreUnavailable, ..error }.retry_after(Duration::from_secs(1))
         }
-        HostError::Journal(error) => port(&error),
-        other => Box::new(Problem::new(Code::Internal, other.to_string())),
+        _ => error,
     }
 }
 
@@ -164,27 +149,26 @@ impl Flows {
     /// # Errors
     /// InvalidSpec with what is wrong with its parameters; Conflict when a flow that has not ended has its name; NotLeader
     /// and StoreUnavailable when nothing can be written here.
-    pub async fn submit(&self, new: NewFlow) -> Result<Accepted, Error> {
+    pub async fn submit(&self, new: NewFlow) -> Result<Accepted, Problem> {
         self.inner.submit(new).await
     }
 }
 
 impl Inner {
-    async fn submit(self: &Arc<Self>, new: NewFlow) -> Result<Accepted, Error> {
+    async fn submit(self: &Arc<Self>, new: NewFlow) -> Result<Accepted, Problem> {
         self.may_act().await?;
         let NewFlow { mut flow, tenant, parameters, driver, first, uid } = new;
         flow.metadata.namespace = Some(tenant.to_string());
-        let driver =
-            serde_json::to_value(driver).map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
+        let driver = serde_json::to_value(driver).map_err(|error| Problem::coded(Code::Internal, error.to_string()))?;
         let submission = Submission { parameters, driver, ..Submission::new(flow, uid.clone()) };
         // The same record that the host writes, for what its substrate must know.
         let now = self.handle.clock().wall();
         let began = Instant::now();
-        let outline = record(submission.clone(), Vec::new(), &NoConfigMaps, now).await.map_err(host)?;
+        let outline = record(submission.clone(), Vec::new(), &NoConfigMaps, now).await.map_err(unavailable)?;
         self.handle.options().metrics.flows.plan_duration.observe(began.elapsed().as_secs_f64());
-        let parts = parts(self, &outline).map_err(|error| port(&error))?;
+        let parts = parts(self, &outline).map_err(unavailable)?;
         let accepted = Accepted { uid, name: outline.flow.metadata.name.clone() };
-        let driven = FlowHost::submit(parts, submission, first).await.map_err(host)?;
+        let driven = FlowHost::submit(parts, submission, first).await.map_err(unavailable)?;
         run(self, driven, outline);
         Ok(accepted)
     }

@@ -15,7 +15,7 @@ use super::*;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::scheduler::tests::fixture::{Fixture, until};
-use crate::wire::problem::Code;
+use orlop_core::error::Code;
 
 /// A flow that waits for one decision after another.
 fn manual(name: &str, steps: &[&str]) -> String {
@@ -204,7 +204,7 @@ async fn pipelines_have_versions() {
     let refused = flows.create_pipeline(tenant.clone(), wrong).await.unwrap_err();
     assert_eq!(refused.code, Code::InvalidSpec);
     assert!(
-        refused.errors.len() >= 2 && refused.errors.iter().all(|error| error.path.starts_with("steps[0]")),
+        refused.fields.len() >= 2 && refused.fields.iter().all(|error| error.path.starts_with("steps[0]")),
         "{refused:?}"
     );
     assert!(flows.pipelines(None, None, 10).await.unwrap().items.is_empty(), "nothing is stored");
@@ -229,7 +229,7 @@ async fn parameters_are_checked_before_anything_is_stored() {
     let mut flow = new(&manual("release", &["gate"]));
     flow.parameters.insert("nobody".to_owned(), "x".to_owned());
     let refused = flows.submit(flow).await.unwrap_err();
-    assert_eq!((refused.code, refused.errors[0].path.as_str()), (Code::InvalidSpec, "parameters"));
+    assert_eq!((refused.code, refused.fields[0].path.as_str()), (Code::InvalidSpec, "parameters"));
     assert!(flows.find("release", None).await.is_err());
     // A name that was refused is free.
     flows.submit(new(&manual("release", &["gate"]))).await.unwrap();

@@ -9,8 +9,8 @@ use orlop_core::ports::fleet_store::AuditEntry;
 
 use crate::api::auth::Role;
 use crate::api::{Api, Ending, Holder, Origin, until, whose};
-use crate::wire::grpc::{CallInterceptor, Caller, Refusal, SUBMIT_STREAM};
-use crate::wire::problem::{Code, Problem};
+use crate::wire::grpc::{CallInterceptor, Caller, SUBMIT_STREAM};
+use orlop_core::error::{Code, Problem};
 
 /// Who may call a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,9 +113,9 @@ fn method(path: &str) -> Option<&'static Method> {
 
 #[async_trait]
 impl CallInterceptor for ApiInterceptor {
-    async fn admit(&self, path: &str, caller: &mut Caller) -> Result<(), Refusal> {
+    async fn admit(&self, path: &str, caller: &mut Caller) -> Result<(), Problem> {
         let known = method(path);
-        let known = known.ok_or_else(|| Box::new(Problem::new(Code::NotFound, "there is no such method")))?;
+        let known = known.ok_or_else(|| Problem::coded(Code::NotFound, "there is no such method"))?;
         let (guard, origin) = (self.api.guard(), self.origin(caller));
         // Whose session it is, the method asks.
         if let (Needs::WorkerOr(_), false, Some(session)) = (known.needs, self.tls, caller.session) {

@@ -9,15 +9,15 @@ use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobFilter, JobKind, JobRow, Page, SpecHash};
 use orlop_core::task::{DemandError, TaskRef};
 
-use super::super::{Batch, Cancelled, ClientFields, Error, Handle, Once, Stop, Submission as NewJob, error};
+use super::super::{Batch, Cancelled, ClientFields, Handle, Once, Stop, Submission as NewJob, error};
 use super::{logs, view, watch};
 use crate::api::auth::{Access, Caller as Admitted, Scope, owner};
 use crate::telemetry::trace::Requested;
-use crate::wire::grpc::{Answers, Caller, JobHost, Refusal};
+use crate::wire::grpc::{Answers, Caller, JobHost};
 use crate::wire::job::Submission;
-use crate::wire::problem::{Code, FieldError, Problem};
 use crate::wire::query::{Cancellation, PAGE, PAGE_MAX};
 use crate::wire::v1;
+use orlop_core::error::{Code, FieldError, Problem};
 
 /// The service.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub(super) struct Jobs {
 }
 
 /// Who calls. The interceptor has let it pass; without one nobody does.
-pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
-    caller.who.as_ref().ok_or_else(|| error::problem(Code::Unauthenticated, "nobody knows who calls"))
+pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Problem> {
+    caller.who.as_ref().ok_or_else(|| Problem::coded(Code::Unauthenticated, "nobody knows who calls"))
 }
 
 /// The batch of a submit, whose jobs share the id of their request where they have none of their own.
@@ -40,7 +40,7 @@ async fn batch(
     default: &TenantName,
     traced: &Requested,
     submission: Submission,
-) -> Result<Batch, Error> {
+) -> Result<Batch, Problem> {
     let who = admitted(caller)?;
     let request = caller.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
     let traceparent = traced.traceparent();
@@ -73,9 +73,9 @@ async fn batch(
     Ok(Batch { jobs, once: key.map(|key| Once { key, body_hash: SpecHash::of(&body).0 }) })
 }
 
-fn out_of_bounds(error: &DemandError) -> Refusal {
+fn out_of_bounds(error: &DemandError) -> Problem {
     let message = format!("is {}; use {}", error.given, error.allowed);
-    Box::new(Problem::invalid(vec![FieldError { path: error.field.to_owned(), message }]))
+    Problem::invalid(vec![FieldError { path: error.field.to_owned(), message }])
 }
 
 impl Jobs {
@@ -84,40 +84,40 @@ impl Jobs {
     }
 
     /// A job that the caller sees.
-    async fn seen(&self, caller: &Caller, id: JobId) -> Result<JobRow, Error> {
+    async fn seen(&self, caller: &Caller, id: JobId) -> Result<JobRow, Problem> {
         admitted(caller)?;
         let row = self.handle.job(id).await?;
         if caller.sees(&row.job.tenant) { Ok(row) } else { Err(error::not_found(format_args!("job {id}"))) }
     }
 
     /// A job as it is, with the outputs of its last attempt.
-    async fn whole(&self, id: JobId) -> Result<v1::Job, Error> {
+    async fn whole(&self, id: JobId) -> Result<v1::Job, Problem> {
         let row = self.handle.job(id).await?;
         let mut view = view::job(&row);
         if row.job.kind == JobKind::Single && row.unit.attempt > 0 {
             let (attempt, epoch) = (row.unit.attempt, row.unit.epoch);
             let last = TaskRef { job: id, index: 0, attempt, member: 0, epoch };
-            let detail = self.handle.store().detail(&last).await.map_err(|wrong| error::port(&wrong))?;
+            let detail = self.handle.store().detail(&last).await?;
             view.outputs = detail.as_ref().map(view::outputs).unwrap_or_default();
         }
         Ok(view)
     }
 
-    async fn element(&self, id: JobId, index: u32) -> Result<v1::Job, Error> {
+    async fn element(&self, id: JobId, index: u32) -> Result<v1::Job, Problem> {
         let row = self.handle.job(id).await?;
         let page = index.checked_sub(1).map_or(Page::first(1), |before| Page::after(before, 1));
         let found = self.handle.store().elements(id, &ElementFilter::default(), &page).await;
-        let found = found.map_err(|wrong| error::port(&wrong))?;
+        let found = found?;
         let element = found.items.iter().find(|element| element.index == index);
         let element = element.ok_or_else(|| error::not_found(format_args!("element {id}.{index}")))?;
         Ok(view::element(&row, element))
     }
 
     /// Live jobs that pass a filter.
-    async fn matching(&self, filter: JobFilter) -> Result<Vec<JobId>, Error> {
+    async fn matching(&self, filter: JobFilter) -> Result<Vec<JobId>, Problem> {
         let (mut ids, mut page) = (Vec::new(), Page::first(PAGE));
         loop {
-            let found = self.handle.store().jobs(&filter, &page).await.map_err(|wrong| error::port(&wrong))?;
+            let found = self.handle.store().jobs(&filter, &page).await?;
             let live = found.items.iter().filter(|row| !row.unit.state.is_terminal());
             ids.extend(live.map(|row| row.job.id));
             let Some(next) = found.next else { return Ok(ids) };
@@ -128,7 +128,7 @@ impl Jobs {
 
 #[async_trait::async_trait]
 impl JobHost for Jobs {
-    async fn submit(&self, caller: Caller, submission: Submission) -> Result<v1::SubmitResponse, Refusal> {
+    async fn submit(&self, caller: Caller, submission: Submission) -> Result<v1::SubmitResponse, Problem> {
         let request = self.handle.traced(caller.traceparent.as_deref());
         let batch = batch(&self.handle, &caller, &self.tenant, &request, submission).await?;
         let taken = self.handle.submit(batch).await?;
@@ -137,7 +137,7 @@ impl JobHost for Jobs {
         Ok(v1::SubmitResponse { job_ids, replay: taken.replay, warnings: taken.warnings })
     }
 
-    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<v1::Job, Refusal> {
+    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<v1::Job, Problem> {
         let live = !self.seen(&caller, job).await?.unit.state.is_terminal();
         // Over the time the job is reported as it is.
         if live
@@ -152,22 +152,22 @@ impl JobHost for Jobs {
         }
     }
 
-    async fn jobs(&self, caller: Caller, query: v1::ListJobsRequest) -> Result<v1::ListJobsResponse, Refusal> {
+    async fn jobs(&self, caller: Caller, query: v1::ListJobsRequest) -> Result<v1::ListJobsResponse, Problem> {
         let limit = if query.limit == 0 { PAGE } else { query.limit };
         let page = match query.cursor.as_str() {
             "" => Page::first(limit),
             text => {
-                let wrong = |_| error::problem(Code::InvalidSpec, "cursor is none that this server gave");
+                let wrong = |_| Problem::coded(Code::InvalidSpec, "cursor is none that this server gave");
                 Page::after(text.parse().map_err(wrong)?, limit)
             }
         };
         let filter = view::filter(query.filter.unwrap_or_default(), admitted(&caller)?)?;
-        let found = self.handle.store().jobs(&filter, &page).await.map_err(|wrong| error::port(&wrong))?;
+        let found = self.handle.store().jobs(&filter, &page).await?;
         let next_cursor = found.next.map(|next| next.to_string()).unwrap_or_default();
         Ok(v1::ListJobsResponse { items: found.items.iter().map(view::job).collect(), next_cursor })
     }
 
-    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<v1::CancelJobsResponse, Refusal> {
+    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<v1::CancelJobsResponse, Problem> {
         let (ids, elements) = match what {
             Cancellation::Jobs(ids) => (ids, Vec::new()),
             Cancellation::Elements(job, indices) => (vec![job], indices.ranges().to_vec()),
@@ -188,12 +188,12 @@ impl JobHost for Jobs {
         Ok(answer)
     }
 
-    async fn retry(&self, caller: Caller, job: JobId, key: Option<String>) -> Result<JobId, Refusal> {
+    async fn retry(&self, caller: Caller, job: JobId, key: Option<String>) -> Result<JobId, Problem> {
         self.seen(&caller, job).await?;
         self.handle.retry(job, None, key).await
     }
 
-    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<v1::ExplainJobResponse, Refusal> {
+    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<v1::ExplainJobResponse, Problem> {
         self.seen(&caller, job).await?;
         let (who, snapshot) = (admitted(&caller)?, self.handle.leader_snapshot()?);
         let whose = |name: &str| Some(snapshot.workers.get(name)?.whose());
@@ -203,7 +203,7 @@ impl JobHost for Jobs {
         Ok(v1::ExplainJobResponse { summary: explanation.summary(), json: explanation.json().to_string() })
     }
 
-    async fn watch(&self, caller: Caller, watching: v1::WatchJobsRequest) -> Result<Answers<v1::JobEvent>, Refusal> {
+    async fn watch(&self, caller: Caller, watching: v1::WatchJobsRequest) -> Result<Answers<v1::JobEvent>, Problem> {
         for id in &watching.job_ids {
             self.seen(&caller, JobId::from_u64(*id)).await?;
         }
@@ -211,7 +211,7 @@ impl JobHost for Jobs {
         Ok(watch::events(self.handle.clone(), self.stop.clone(), watching, filter)?.boxed())
     }
 
-    async fn logs(&self, caller: Caller, query: v1::LogsRequest) -> Result<Answers<v1::LogsResponse>, Refusal> {
+    async fn logs(&self, caller: Caller, query: v1::LogsRequest) -> Result<Answers<v1::LogsResponse>, Problem> {
         self.seen(&caller, JobId::from_u64(query.job_id)).await?;
         Ok(logs::pages(self.handle.clone(), self.stop.clone(), query).await?.boxed())
     }

@@ -9,12 +9,11 @@ use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Record, Token};
 use tokio::sync::MutexGuard;
 
-use super::super::{Error, error};
 use crate::api::{Api, JOIN, Origin, WORKER, knows, stored_token, worker_record};
 use crate::wire::grpc::Caller;
 use crate::wire::identity::{Authority, JoinToken, PeerCertificate};
-use crate::wire::problem::Code;
 use crate::wire::worker::Registration;
+use orlop_core::error::{Code, Problem};
 
 /// What a worker hears whose name was taken from it.
 const REVOKED: &str = "this worker may not work here any more; a new join token lets it in again";
@@ -40,19 +39,19 @@ pub(super) struct Entrance {
 }
 
 /// A token by its id, if there is one of this kind.
-async fn token(api: &Api, kind: &str, id: &str) -> Result<Option<Token>, Error> {
-    let found = api.handle().store().entry(Token::KIND, id).await.map_err(|wrong| error::port(&wrong))?;
+async fn token(api: &Api, kind: &str, id: &str) -> Result<Option<Token>, Problem> {
+    let found = api.handle().store().entry(Token::KIND, id).await?;
     let Some(entry) = found else { return Ok(None) };
     // What cannot be read does not count as what was never there: it may have been revoked.
     let token = stored_token(&entry).ok_or_else(|| {
         let text = format!("what the store has of `{id}` cannot be read; make another join token, or restore a backup");
-        error::problem(Code::Internal, text)
+        Problem::coded(Code::Internal, text)
     })?;
     Ok(Some(token).filter(|token| token.kind == kind))
 }
 
 /// Whether labels and tenants are among those that are allowed; none allowed = all are.
-fn check(allowed: &Token, labels: &BTreeMap<String, String>, tenants: &BTreeSet<TenantName>) -> Result<(), Error> {
+fn check(allowed: &Token, labels: &BTreeMap<String, String>, tenants: &BTreeSet<TenantName>) -> Result<(), Problem> {
     let passes = |key: &str, value: &str| {
         allowed.labels.iter().any(|label| match label.split_once('=') {
             Some((name, wanted)) => (name, wanted) == (key, value),
@@ -66,20 +65,20 @@ fn check(allowed: &Token, labels: &BTreeMap<String, String>, tenants: &BTreeSet<
     {
         let text =
             format!("the join token does not allow the label {key}={value}; make one with `--label {key}={value}`");
-        return Err(error::problem(Code::Forbidden, text));
+        return Err(Problem::coded(Code::Forbidden, text));
     }
     let all = allowed.tenants.is_empty() || allowed.tenants.iter().any(|name| name == "*");
     let foreign = tenants.iter().find(|tenant| !allowed.tenants.iter().any(|name| name == tenant.as_str()));
     match foreign {
         Some(tenant) if !all => {
             let text = format!("the join token does not allow the tenant `{tenant}`");
-            Err(error::problem(Code::Forbidden, text))
+            Err(Problem::coded(Code::Forbidden, text))
         }
         _ if !all && tenants.is_empty() => {
             let names = allowed.tenants.join(",");
             let text =
                 format!("the join token is for jobs of some tenants only; start the worker with `--tenant {names}`");
-            Err(error::problem(Code::Forbidden, text))
+            Err(Problem::coded(Code::Forbidden, text))
         }
         _ => Ok(()),
     }
@@ -91,7 +90,7 @@ impl Entrance {
     }
 
     /// Says whether a worker may register, and what is to be kept of that once it has. Changes nothing.
-    pub(super) async fn admit(&self, caller: &Caller, asked: &Registration) -> Result<Admission<'_>, Error> {
+    pub(super) async fn admit(&self, caller: &Caller, asked: &Registration) -> Result<Admission<'_>, Problem> {
         let writes = !asked.csr.is_empty() || !asked.join_token.is_empty();
         let turn = if writes { Some(self.api.tokens().lock().await) } else { None };
         let before = token(&self.api, WORKER, &worker_record(&asked.worker)).await?;
@@ -102,7 +101,7 @@ impl Entrance {
         if let Some(certificate) = &caller.certificate {
             if !certificate.is_of(&asked.worker) {
                 let text = format!("the certificate is not that of worker `{}`", asked.worker);
-                return Err(error::problem(Code::Forbidden, text));
+                return Err(Problem::coded(Code::Forbidden, text));
             }
         } else if self.tls {
             return Err(self.stranger(caller, "give a join token, or show the worker's certificate"));
@@ -114,10 +113,10 @@ impl Entrance {
 
     /// Keeps what a registration that was taken changes: the join token is used once more, and the name is bound to the
     /// certificate that the worker gets.
-    pub(super) async fn keep(&self, admission: Admission<'_>, certificate: &[u8]) -> Result<(), Error> {
+    pub(super) async fn keep(&self, admission: Admission<'_>, certificate: &[u8]) -> Result<(), Problem> {
         let Admission { used, allowed, shown, _turn } = admission;
         let mut records = Vec::new();
-        let put = |token: &Token| Record::put(token).map_err(|wrong| error::port(&wrong));
+        let put = |token: &Token| Record::put(token);
         if let Some(used) = used {
             records.push(put(&used)?);
         }
@@ -131,25 +130,25 @@ impl Entrance {
         if records.is_empty() { Ok(()) } else { self.api.write(records).await }
     }
 
-    fn stranger(&self, caller: &Caller, detail: &str) -> Error {
+    fn stranger(&self, caller: &Caller, detail: &str) -> Problem {
         let unknown = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
         let address = caller.address.map_or(unknown, |address| address.ip());
         self.api.guard().stranger(Origin { address, exposed: self.exposed }, detail)
     }
 
     /// A worker that was here before: what it was allowed still holds, unless it was revoked.
-    fn known(&self, caller: &Caller, asked: &Registration, before: Option<Token>) -> Result<Option<Token>, Error> {
+    fn known(&self, caller: &Caller, asked: &Registration, before: Option<Token>) -> Result<Option<Token>, Problem> {
         let offer = &asked.capabilities;
         let good = |allowed: &Token| caller.certificate.as_ref().is_none_or(|shown| knows(allowed, shown));
         match before {
-            Some(allowed) if allowed.revoked_at.is_some() => Err(error::problem(Code::Unauthenticated, REVOKED)),
+            Some(allowed) if allowed.revoked_at.is_some() => Err(Problem::coded(Code::Unauthenticated, REVOKED)),
             Some(allowed) if !good(&allowed) => {
                 let text = "this certificate is not good any more: another one was signed for the worker since";
-                Err(error::problem(Code::Unauthenticated, text))
+                Err(Problem::coded(Code::Unauthenticated, text))
             }
             Some(allowed) => check(&allowed, &offer.labels, &offer.tenants).map(|()| Some(allowed)),
             None if caller.certificate.is_some() && self.api.authority().is_some() => {
-                Err(error::problem(Code::Unauthenticated, REVOKED))
+                Err(Problem::coded(Code::Unauthenticated, REVOKED))
             }
             // Its certificate is of an outside authority, which decides who is a worker; or it is on this machine.
             None => Ok(None),
@@ -163,7 +162,7 @@ impl Entrance {
         caller: &Caller,
         asked: &Registration,
         before: Option<Token>,
-    ) -> Result<(Option<Token>, Token), Error> {
+    ) -> Result<(Option<Token>, Token), Problem> {
         const UNKNOWN: &str = "this join token is not known, has expired, is used up, or was revoked";
         let shown: JoinToken = asked
             .join_token
@@ -181,7 +180,7 @@ impl Entrance {
         check(&good, &offer.labels, &offer.tenants)?;
         let by = format!("{} {}", good.id, asked.state_id);
         if before.as_ref().is_some_and(|before| before.revoked_at.is_some_and(|at| good.created_at <= at)) {
-            return Err(error::problem(Code::Unauthenticated, REVOKED));
+            return Err(Problem::coded(Code::Unauthenticated, REVOKED));
         }
         if let Some(before) = before.filter(|before| before.revoked_at.is_none()) {
             let state = before.note.split_once(' ').map_or("", |(_, state)| state);
@@ -191,7 +190,7 @@ impl Entrance {
                      `orlop workers revoke {worker}`",
                     worker = asked.worker
                 );
-                return Err(error::problem(Code::Conflict, text));
+                return Err(Problem::coded(Code::Conflict, text));
             }
             // Who joined with it and asks again, for an answer was lost, uses nothing up.
             if before.note == by {
@@ -217,13 +216,13 @@ impl Entrance {
     }
 
     /// The worker's certificate and the authority's, if one is asked for and this fleet signs its own.
-    pub(super) fn sign(&self, asked_csr: &[u8], worker: &WorkerId) -> Result<(Vec<u8>, Vec<u8>), Error> {
+    pub(super) fn sign(&self, asked_csr: &[u8], worker: &WorkerId) -> Result<(Vec<u8>, Vec<u8>), Problem> {
         let authority: Option<&Authority> = self.api.authority();
         let Some(authority) = authority.filter(|_| self.tls && !asked_csr.is_empty()) else {
             return Ok((Vec::new(), Vec::new()));
         };
         let signed = authority.sign(asked_csr, worker, self.api.now());
-        let signed = signed.map_err(|wrong| error::problem(Code::InvalidSpec, wrong.to_string()))?;
+        let signed = signed.map_err(|wrong| Problem::coded(Code::InvalidSpec, wrong.to_string()))?;
         Ok((signed, authority.certificate().to_vec()))
     }
 }

@@ -4,18 +4,17 @@ use futures::Stream;
 use orlop_core::id::JobId;
 use orlop_core::task::LogStream;
 
-use super::super::{Error, Handle, LogNews, LogOrder, LogReader, Stop};
+use super::super::{Handle, LogNews, LogOrder, LogReader, Stop};
 use crate::wire::bound::{OnWire, time};
-use crate::wire::grpc::Refusal;
-use crate::wire::problem::Problem;
 use crate::wire::v1::{LogsRequest, LogsResponse};
+use orlop_core::error::Problem;
 
 /// The pages of a log.
 pub(super) async fn pages(
     handle: Handle,
     stop: Stop,
     query: LogsRequest,
-) -> Result<impl Stream<Item = Result<LogsResponse, Refusal>> + Send, Error> {
+) -> Result<impl Stream<Item = Result<LogsResponse, Problem>> + Send, Problem> {
     let stream = Some(query.stream).filter(|number| *number != 0).map(LogStream::read).transpose();
     let order = LogOrder {
         job: JobId::from_u64(query.job_id),
@@ -23,7 +22,7 @@ pub(super) async fn pages(
         attempt: Some(query.attempt).filter(|number| *number > 0),
         from: None,
         after: query.since_seq.saturating_sub(1),
-        stream: stream.map_err(|error| Box::new(Problem::from(error)))?,
+        stream: stream.map_err(Problem::from)?,
         since: time(query.since),
         follow: query.follow,
     };

@@ -13,6 +13,7 @@ mod view;
 mod watch;
 mod workers;
 
+use orlop_core::error::Problem;
 use std::sync::Arc;
 
 use tokio::sync::watch::Sender;
@@ -21,13 +22,13 @@ use self::interceptor::ApiInterceptor;
 use self::join::Entrance;
 use super::{Handle, Status, Stop};
 use crate::api::Api;
-use crate::wire::grpc::{Listening, Refusal, Services};
+use crate::wire::grpc::{Listening, Services};
 
 /// Serves gRPC on a socket until asked to stop, to whom the interface's guard lets pass.
 ///
 /// # Errors
 /// The TLS identity cannot be used, or the socket fails.
-pub async fn serve(handle: Handle, api: Arc<Api>, socket: Listening, stop: Stop) -> Result<(), Refusal> {
+pub async fn serve(handle: Handle, api: Arc<Api>, socket: Listening, stop: Stop) -> Result<(), Problem> {
     let leads = Sender::new(false);
     let exposed = !socket.address().ip().is_loopback();
     let interceptor = ApiInterceptor::new(Arc::clone(&api), exposed, socket.has_tls());

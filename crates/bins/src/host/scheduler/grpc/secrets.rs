@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::{JobId, TenantName};
 
 use super::super::Handle;
@@ -94,6 +94,6 @@ async fn ask(handle: &Handle, tenant: &TenantName, name: &str) -> Result<Vec<u8>
 }
 
 /// What may be better later: the attempt goes back into the queue.
-fn passing(error: &PortError) -> String {
+fn passing(error: &Problem) -> String {
     format!("secret_store: {}", error.message)
 }

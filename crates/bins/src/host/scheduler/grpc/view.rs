@@ -6,11 +6,10 @@ use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AttemptDetail, ElementRow, JobFilter, JobRow};
 
-use super::super::{Error, error};
 use crate::api::auth::Caller as Admitted;
 use crate::wire::bound::{OnWire, millis, time};
-use crate::wire::problem::{Code, Problem};
 use crate::wire::v1;
+use orlop_core::error::{Code, Problem};
 
 /// A job as clients see it.
 pub(super) fn job(row: &JobRow) -> v1::Job {
@@ -55,16 +54,16 @@ pub(super) fn outputs(detail: &AttemptDetail) -> BTreeMap<String, String> {
 }
 
 /// What a client's filter means to the store: of tenants that the client does not see nothing passes.
-pub(super) fn filter(filter: v1::JobFilter, who: &Admitted) -> Result<JobFilter, Error> {
+pub(super) fn filter(filter: v1::JobFilter, who: &Admitted) -> Result<JobFilter, Problem> {
     let tenant = Some(filter.tenant.as_str()).filter(|name| !name.is_empty()).map(str::parse::<TenantName>).transpose();
-    let tenant = tenant.map_err(|wrong| error::problem(Code::InvalidSpec, wrong.to_string()))?;
+    let tenant = tenant.map_err(|wrong| Problem::coded(Code::InvalidSpec, wrong.to_string()))?;
     let states: Result<_, _> = filter.states.into_iter().map(JobState::read).collect();
     Ok(JobFilter {
         tenants: match tenant {
             Some(name) => Some(Vec::from_iter(who.sees(&name).then_some(name))),
             None => who.visible(),
         },
-        states: states.map_err(|error| Box::new(Problem::from(error)))?,
+        states: states.map_err(Problem::from)?,
         labels: filter.labels.into_iter().collect(),
         since: time(filter.since),
         ..JobFilter::default()

@@ -8,11 +8,10 @@ use orlop_core::id::JobId;
 use orlop_core::ports::bus::{BusEvent, Delivery, EventBody, SubjectFilter, Subscription as _};
 use orlop_core::ports::fleet_store::JobFilter;
 
-use super::super::{Error, Handle, Stop, error};
+use super::super::{Handle, Stop, error};
 use super::view;
-use crate::wire::grpc::Refusal;
-use crate::wire::problem::Code;
 use crate::wire::v1::{JobEvent, WatchJobsRequest};
+use orlop_core::error::{Code, Problem};
 
 /// Events that are heard together, and jobs that are looked at together, at most.
 const TOGETHER: usize = 256;
@@ -26,7 +25,7 @@ struct Watching {
     until_ended: bool,
     /// Jobs whose present state is to be reported, with the last event of each.
     due: BTreeMap<JobId, u64>,
-    ready: VecDeque<Result<JobEvent, Error>>,
+    ready: VecDeque<Result<JobEvent, Problem>>,
     lagged: bool,
     /// Named jobs that have not ended.
     open: BTreeSet<JobId>,
@@ -38,10 +37,10 @@ pub(super) fn events(
     stop: Stop,
     asked: WatchJobsRequest,
     filter: JobFilter,
-) -> Result<impl Stream<Item = Result<JobEvent, Refusal>> + Send, Error> {
+) -> Result<impl Stream<Item = Result<JobEvent, Problem>> + Send, Problem> {
     let jobs: BTreeSet<JobId> = asked.job_ids.into_iter().map(JobId::from_u64).collect();
     let pattern = SubjectFilter::new("orlop.events.job.*");
-    let pattern = pattern.map_err(|bad| error::problem(Code::Internal, bad.to_string()))?;
+    let pattern = pattern.map_err(|bad| Problem::coded(Code::Internal, bad.to_string()))?;
     // Listens first: what changes while the present state is read comes after it.
     let events = handle.subscribe(pattern)?;
     let until_ended = asked.until_ended && !jobs.is_empty();
@@ -55,7 +54,7 @@ pub(super) fn events(
 }
 
 impl Watching {
-    async fn next(&mut self) -> Option<Result<JobEvent, Refusal>> {
+    async fn next(&mut self) -> Option<Result<JobEvent, Problem>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
@@ -85,7 +84,7 @@ impl Watching {
         }
     }
 
-    fn hear(&mut self, delivery: &Delivery) -> Result<(), Error> {
+    fn hear(&mut self, delivery: &Delivery) -> Result<(), Problem> {
         match delivery {
             Delivery::Event(event) => {
                 if let Some(job) = job_of(event)?.filter(|job| self.jobs.is_empty() || self.jobs.contains(job)) {
@@ -103,7 +102,7 @@ impl Watching {
     }
 
     /// Makes some of those ready that are due, as they are, as far as they pass the filter.
-    async fn look(&mut self) -> Result<(), Error> {
+    async fn look(&mut self) -> Result<(), Problem> {
         let mut due: BTreeMap<JobId, u64> = std::iter::from_fn(|| self.due.pop_first()).take(TOGETHER).collect();
         let rows = self.handle.some_jobs(&due.keys().copied().collect()).await?;
         let (time, mut found) = (self.handle.clock().wall().millis(), Vec::with_capacity(rows.len()));
@@ -133,8 +132,8 @@ impl Watching {
 }
 
 /// The job that an event is about.
-fn job_of(event: &BusEvent) -> Result<Option<JobId>, Error> {
+fn job_of(event: &BusEvent) -> Result<Option<JobId>, Problem> {
     let body: EventBody = serde_json::from_str(&event.body)
-        .map_err(|wrong| error::problem(Code::Internal, format!("an event cannot be read: {wrong}")))?;
+        .map_err(|wrong| Problem::coded(Code::Internal, format!("an event cannot be read: {wrong}")))?;
     Ok(body.job.as_deref().and_then(|text| text.parse().ok()))
 }

@@ -11,16 +11,16 @@ use orlop_core::task::TaskRef;
 use ring::rand::SecureRandom;
 use tokio::sync::mpsc;
 
-use super::super::{Closing, Error, Handle, Opened, Registration, Session, Status as ServerStatus, error};
+use super::super::{Closing, Handle, Opened, Registration, Session, Status as ServerStatus, error};
 use super::arrivals::Arrivals;
 use super::join::Entrance;
 use crate::api::auth::{Access, Scope};
 use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
-use crate::wire::grpc::{Caller, FramesIn, FramesOut, Refusal, WorkerHost};
-use crate::wire::problem::{Code, Problem};
+use crate::wire::grpc::{Caller, FramesIn, FramesOut, WorkerHost};
 use crate::wire::session::ServerSession;
 use crate::wire::status::{Allocated, Heartbeat, HeartbeatResponse, Measured, OutboxStatus, WorkerStatus};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration as Asked};
+use orlop_core::error::{Code, Problem};
 
 /// Frames between the session and the transport.
 const BETWEEN: usize = 16;
@@ -40,18 +40,18 @@ impl Workers {
         Self { handle, entrance, stop, arrivals: Arrivals::default(), random: ring::rand::SystemRandom::new() }
     }
 
-    fn session_id(&self) -> Result<SessionId, Error> {
+    fn session_id(&self) -> Result<SessionId, Problem> {
         let mut bytes = [0; 16];
         let drawn = self.random.fill(&mut bytes);
-        drawn.map_err(|_| error::problem(Code::Internal, "the system gives no random numbers"))?;
+        drawn.map_err(|_| Problem::coded(Code::Internal, "the system gives no random numbers"))?;
         Ok(SessionId::from_bytes(bytes))
     }
 
-    async fn registered(&self, caller: &Caller, request: Asked) -> Result<Registered, Error> {
+    async fn registered(&self, caller: &Caller, request: Asked) -> Result<Registered, Problem> {
         let Some(protocol) = ProtocolRange::OURS.common(request.protocol) else {
             let (ours, theirs) = (ProtocolRange::OURS, request.protocol);
             let text = format!("this server speaks protocol {ours}, the agent {theirs}; install a release that fits");
-            return Err(error::problem(Code::Precondition, text));
+            return Err(Problem::coded(Code::Precondition, text));
         };
         let admission = self.entrance.admit(caller, &request).await?;
         let (certificate, ca) = self.entrance.sign(&request.csr, &request.worker)?;
@@ -96,13 +96,13 @@ impl Workers {
     }
 
     /// Opens the session's stream, or says that the session is over.
-    async fn begin(&self, caller: Caller, first: WorkerFrame) -> Result<Result<Opened, ServerFrame>, Error> {
-        let hello = first.hello.ok_or_else(|| error::problem(Code::InvalidSpec, "the first frame is a hello"))?;
+    async fn begin(&self, caller: Caller, first: WorkerFrame) -> Result<Result<Opened, ServerFrame>, Problem> {
+        let hello = first.hello.ok_or_else(|| Problem::coded(Code::InvalidSpec, "the first frame is a hello"))?;
         match self.handle.open_stream(hello, caller.certificate).await {
             Ok(opened) => Ok(Ok(opened)),
             // The agent registers again and goes on.
             Err(gone) if gone.code == Code::Unauthenticated => {
-                Ok(Err(ServerSession::reregister(self.epoch(), gone.detail)))
+                Ok(Err(ServerSession::reregister(self.epoch(), gone.message)))
             }
             Err(other) => Err(other),
         }
@@ -110,7 +110,7 @@ impl Workers {
 }
 
 /// Sends what the session has until the stream ends.
-async fn outward(handle: Handle, opened: Opened, to: mpsc::Sender<Result<ServerFrame, Refusal>>, stop: Stop) {
+async fn outward(handle: Handle, opened: Opened, to: mpsc::Sender<Result<ServerFrame, Problem>>, stop: Stop) {
     let Opened { session, stream, welcome } = opened;
     let begun = Instant::now();
     let now = || u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -176,15 +176,15 @@ async fn inward(handle: Handle, session: Arc<Session>, stream: u64, mut frames: 
 
 #[async_trait::async_trait]
 impl WorkerHost for Workers {
-    async fn register(&self, caller: Caller, registration: Asked) -> Result<Registered, Refusal> {
+    async fn register(&self, caller: Caller, registration: Asked) -> Result<Registered, Problem> {
         self.arrivals.take(self.handle.clock().monotonic()).map_err(|wait| {
             let text = "too many workers register at once; try again after the given time";
-            Box::new(Problem::new(Code::RateLimited, text).after(wait))
+            Problem::coded(Code::RateLimited, text).retry_after(Duration::from_millis(wait))
         })?;
         self.registered(&caller, registration).await
     }
 
-    async fn stream(&self, caller: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Refusal> {
+    async fn stream(&self, caller: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Problem> {
         let opened = match self.begin(caller, first).await? {
             Ok(opened) => opened,
             Err(reregister) => return Ok(futures::stream::once(async move { Ok(reregister) }).boxed()),
@@ -202,7 +202,7 @@ impl WorkerHost for Workers {
         Ok(futures::stream::unfold(from, |mut from| async move { Some((from.recv().await?, from)) }).boxed())
     }
 
-    async fn heartbeat(&self, caller: Caller, beat: Heartbeat) -> Result<HeartbeatResponse, Refusal> {
+    async fn heartbeat(&self, caller: Caller, beat: Heartbeat) -> Result<HeartbeatResponse, Problem> {
         let healthy = beat.status.as_ref().map(WorkerStatus::is_healthy);
         let directive = match self.handle.alive(beat.session, healthy, caller.certificate).await {
             Ok(alive) if alive.given_up => {
@@ -211,7 +211,7 @@ impl WorkerHost for Workers {
             }
             Ok(_) => None,
             Err(gone) if gone.code == Code::Unauthenticated => {
-                Some(Directive { kind: DirectiveKind::Reregister.into(), reason: gone.detail, deadline_ms: 0 })
+                Some(Directive { kind: DirectiveKind::Reregister.into(), reason: gone.message, deadline_ms: 0 })
             }
             Err(other) => return Err(other),
         };
@@ -219,7 +219,7 @@ impl WorkerHost for Workers {
         Ok(HeartbeatResponse { epoch: self.epoch().0, lease_ms, directive })
     }
 
-    async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
+    async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Problem> {
         let who = super::jobs::admitted(&caller)?;
         let snapshot = self.handle.leader_snapshot()?;
         let Some(seen) = snapshot.workers.get(&worker).filter(|seen| who.may(Access::See, &seen.whose())) else {
@@ -243,7 +243,7 @@ impl WorkerHost for Workers {
         Ok(if all { told } else { WorkerStatus { attempts: Vec::new(), in_use: Vec::new(), ..told } })
     }
 
-    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<TaskRef, Refusal> {
+    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<TaskRef, Problem> {
         let who = super::jobs::admitted(&caller)?;
         let row = self.handle.job(job).await?;
         if !caller.sees(&row.job.tenant) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use orlop_cloud::logs::{Chunk, Gap};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::named::Named as _;
 use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{AttemptFilter, FleetReads, Page};
@@ -30,7 +30,7 @@ const PAGE: u32 = 10_000;
 /// # Errors
 /// The store cannot be asked, or the disk does not take them for another reason: the stream ends, and its agent sends them
 /// again.
-pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: Vec<LogChunk>) -> Result<(), PortError> {
+pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: Vec<LogChunk>) -> Result<(), Problem> {
     let Some(logs) = &shared.options.logs else {
         give_up(shared, chunks.iter().map(|chunk| chunk.data.len() as u64).sum());
         count_missing(shared, &chunks.iter().filter_map(Missing::before).collect::<Vec<_>>());
@@ -61,12 +61,12 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     });
     let (written, kept, missing) = match writing.await {
         Ok(done) => done,
-        Err(panic) => (Err(PortError::new(Class::Fatal, panic.to_string())), Vec::new(), Vec::new()),
+        Err(panic) => (Err(Problem::new(Class::Fatal, panic.to_string())), Vec::new(), Vec::new()),
     };
     // Who leads by now may have looked at the logs before this was written.
     let late = shared.until.load(Ordering::SeqCst) <= shared.clock.monotonic();
     match written {
-        Ok(_) if late => return Err(PortError::new(Class::Transient, "this server does not lead any more")),
+        Ok(_) if late => return Err(Problem::new(Class::Transient, "this server does not lead any more")),
         Ok(bytes) => {
             shared.options.metrics.transport.log_bytes.inc_by(bytes);
             for body in chunk_events {
@@ -122,7 +122,7 @@ pub(in super::super) async fn expect_ends(shared: &Shared, results: &[JobResult]
     let looking = tokio::task::spawn_blocking(move || {
         attempts.into_iter().try_for_each(|attempt| losses.learn(attempt, || logs.summary(&key(attempt))))
     });
-    let looked = looking.await.unwrap_or_else(|panic| Err(PortError::new(Class::Fatal, panic.to_string())));
+    let looked = looking.await.unwrap_or_else(|panic| Err(Problem::new(Class::Fatal, panic.to_string())));
     if let Err(error) = looked {
         // Bytes that were counted before this server led are counted again.
         tracing::warn!(target: "orlop::scheduler", error = error.chain(), "what is kept of logs cannot be read");
@@ -159,7 +159,7 @@ fn give_up(shared: &Shared, bytes: u64) {
 }
 
 /// The chunks that the session's worker may write.
-async fn own(reads: &dyn FleetReads, session: &Session, chunks: Vec<LogChunk>) -> Result<Vec<LogChunk>, PortError> {
+async fn own(reads: &dyn FleetReads, session: &Session, chunks: Vec<LogChunk>) -> Result<Vec<LogChunk>, Problem> {
     let mut known: BTreeMap<TaskRef, bool> = BTreeMap::new();
     let mut own = Vec::with_capacity(chunks.len());
     for chunk in chunks {
@@ -183,7 +183,7 @@ async fn own(reads: &dyn FleetReads, session: &Session, chunks: Vec<LogChunk>) -
 }
 
 /// Whether an attempt was assigned to the session's worker.
-async fn assigned(reads: &dyn FleetReads, session: &Session, attempt: TaskRef) -> Result<bool, PortError> {
+async fn assigned(reads: &dyn FleetReads, session: &Session, attempt: TaskRef) -> Result<bool, Problem> {
     let filter = AttemptFilter { index: Some(attempt.index) };
     let found = reads.attempts(attempt.job, &filter, &Page::first(PAGE)).await?;
     Ok(found.items.iter().any(|row| row.attempt.id == attempt && row.attempt.worker == session.facts().worker))

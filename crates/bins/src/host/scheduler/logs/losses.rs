@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use orlop_cloud::logs::LogSummary;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::task::TaskRef;
 
 /// Attempts that are remembered: those that lost output, the latest ones.
@@ -41,8 +41,8 @@ impl Losses {
     pub(super) fn learn(
         &self,
         attempt: TaskRef,
-        kept: impl FnOnce() -> Result<LogSummary, PortError>,
-    ) -> Result<(), PortError> {
+        kept: impl FnOnce() -> Result<LogSummary, Problem>,
+    ) -> Result<(), Problem> {
         if !self.with(|known| known.contains_key(&attempt)) {
             let kept = kept()?;
             let loss = Loss { seq: kept.last_seq, gaps: kept.dropped, end: 0 };

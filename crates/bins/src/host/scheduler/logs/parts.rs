@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::super::live::ANY;
-use super::super::{Error, Handle, Stop, error};
+use super::super::{Handle, Stop, error};
 use super::read::{LogNews, LogOrder, LogReader, LoggedTask};
-use crate::wire::problem::Code;
 use crate::wire::result::LogChunk;
+use orlop_core::error::{Code, Problem};
 
 /// Logs that are read ahead of the one that is given.
 const AHEAD: usize = 16;
@@ -44,7 +44,7 @@ pub enum PartNews {
 /// Several logs of one job that are read.
 #[derive(Debug)]
 pub struct PartsReader {
-    news: mpsc::Receiver<Result<PartNews, Error>>,
+    news: mpsc::Receiver<Result<PartNews, Problem>>,
 }
 
 impl PartsReader {
@@ -52,7 +52,7 @@ impl PartsReader {
     ///
     /// # Errors
     /// This server does not lead, so it has not seen the latest; or there is no such job, or no such element.
-    pub async fn open(handle: Handle, stop: Stop, order: LogOrder, indices: Option<Indices>) -> Result<Self, Error> {
+    pub async fn open(handle: Handle, stop: Stop, order: LogOrder, indices: Option<Indices>) -> Result<Self, Problem> {
         handle.leader_snapshot()?;
         let row = handle.job(order.job).await?;
         if let Some(missing) = indices.as_ref().and_then(|indices| first_missing(indices, &row.job)) {
@@ -79,7 +79,7 @@ impl PartsReader {
     ///
     /// # Errors
     /// The store or the storage cannot be read now.
-    pub async fn next(&mut self) -> Result<Option<PartNews>, Error> {
+    pub async fn next(&mut self) -> Result<Option<PartNews>, Problem> {
         self.news.recv().await.transpose()
     }
 }
@@ -99,7 +99,7 @@ pub(in super::super) fn first_missing(indices: &Indices, job: &NewJob) -> Option
     indices.ranges().iter().find_map(missing)
 }
 
-type News = mpsc::Sender<Result<PartNews, Error>>;
+type News = mpsc::Sender<Result<PartNews, Problem>>;
 
 /// What is read.
 struct Parts {
@@ -135,12 +135,12 @@ impl Parts {
     }
 
     /// Parts behind an index that have begun.
-    async fn begun(&self, after: Option<u32>) -> Result<Begun, Error> {
+    async fn begun(&self, after: Option<u32>) -> Result<Begun, Problem> {
         if self.kind == JobKind::Array {
             let filter = ElementFilter { indices: self.indices.clone(), assigned: true, ..ElementFilter::default() };
             let page = Page { after, limit: MAX_PAGE };
             let found = self.handle.store().elements(self.order.job, &filter, &page).await;
-            let found = found.map_err(|wrong| error::port(&wrong))?;
+            let found = found?;
             let part = |row: ElementRow| (row.index, LoggedTask { kind: self.kind, unit: row.unit });
             return Ok(Begun { parts: found.items.into_iter().map(part).collect(), next: found.next });
         }
@@ -152,7 +152,7 @@ impl Parts {
     }
 
     /// Begins to read a log; none where it has not the attempt that is asked for.
-    fn reader(&self, index: u32, part: LoggedTask, follow: bool) -> Result<Option<LogReader>, Error> {
+    fn reader(&self, index: u32, part: LoggedTask, follow: bool) -> Result<Option<LogReader>, Problem> {
         let order = LogOrder { index, follow, ..self.order };
         match LogReader::of_part(self.handle.clone(), self.stop.clone(), order, part) {
             Ok(reader) => Ok(Some(reader)),
@@ -161,7 +161,7 @@ impl Parts {
         }
     }
 
-    async fn head(&self, index: u32, part: LoggedTask) -> Result<Option<Head>, Error> {
+    async fn head(&self, index: u32, part: LoggedTask) -> Result<Option<Head>, Problem> {
         let Some(reader) = self.reader(index, part, false)? else { return Ok(None) };
         let mut head = Head { index, reader, news: Vec::new(), cut: false };
         while head.news.len() < NEWS && !matches!(head.news.last(), Some(LogNews::End(_))) {
@@ -177,7 +177,7 @@ impl Parts {
     }
 
     /// Gives one log after the other; then the state of the job. None when the server ends or the reader has gone.
-    async fn in_order(&self, to: &News) -> Result<Option<JobState>, Error> {
+    async fn in_order(&self, to: &News) -> Result<Option<JobState>, Problem> {
         let mut after = None;
         loop {
             let begun = self.begun(after).await?;
@@ -197,7 +197,7 @@ impl Parts {
     }
 
     /// Gives one log to its end. Whether to go on with the next.
-    async fn whole(&self, head: Head, to: &News) -> Result<bool, Error> {
+    async fn whole(&self, head: Head, to: &News) -> Result<bool, Problem> {
         let Head { index, mut reader, news, cut } = head;
         for news in news {
             match send(index, news, to).await {
@@ -210,7 +210,7 @@ impl Parts {
     }
 
     /// Gives what comes of all parts until the job has ended; then its state. None as of [`Parts::in_order`].
-    async fn follow(self: &Arc<Self>, to: &News) -> Result<Option<JobState>, Error> {
+    async fn follow(self: &Arc<Self>, to: &News) -> Result<Option<JobState>, Problem> {
         let (places, mut readers) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
         let mut seen = Seen { begin: self.begin, ranges: BTreeMap::new() };
         let state = loop {
@@ -280,8 +280,8 @@ impl Parts {
 }
 
 /// Whether the log of a part was given to its end.
-fn ended(done: Result<Result<bool, Error>, tokio::task::JoinError>) -> Result<bool, Error> {
-    done.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?
+fn ended(done: Result<Result<bool, Problem>, tokio::task::JoinError>) -> Result<bool, Problem> {
+    done.map_err(|panic| Problem::coded(Code::Internal, panic.to_string()))?
 }
 
 /// What became of news.
@@ -302,7 +302,7 @@ async fn send(index: u32, news: LogNews, to: &News) -> Sent {
 }
 
 /// Gives what a log brings to its end. Whether it came there: the server may end, or the reader go.
-async fn pass(index: u32, reader: &mut LogReader, to: &News) -> Result<bool, Error> {
+async fn pass(index: u32, reader: &mut LogReader, to: &News) -> Result<bool, Problem> {
     loop {
         let news = match reader.next().await {
             Ok(Some(news)) => news,

@@ -12,9 +12,9 @@ use orlop_core::time::Time;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use super::super::{Error, Handle, Stop, error};
-use crate::wire::problem::Code;
+use super::super::{Handle, Stop, error};
 use crate::wire::result::LogChunk;
+use orlop_core::error::{Code, Problem};
 
 /// About the bytes of one reading.
 const BYTES: usize = 1 << 20;
@@ -121,7 +121,7 @@ impl LogReader {
     ///
     /// # Errors
     /// This server does not lead, so it has not seen the latest; or there is no such job, element or attempt.
-    pub async fn open(handle: Handle, stop: Stop, order: LogOrder) -> Result<Self, Error> {
+    pub async fn open(handle: Handle, stop: Stop, order: LogOrder) -> Result<Self, Problem> {
         handle.leader_snapshot()?;
         let mut reader = Self::new(handle, stop, order);
         let part = reader.part().await?;
@@ -133,7 +133,7 @@ impl LogReader {
     ///
     /// # Errors
     /// There is no such attempt.
-    pub(super) fn of_part(handle: Handle, stop: Stop, order: LogOrder, part: LoggedTask) -> Result<Self, Error> {
+    pub(super) fn of_part(handle: Handle, stop: Stop, order: LogOrder, part: LoggedTask) -> Result<Self, Problem> {
         let mut reader = Self { beside: true, ..Self::new(handle, stop, order) };
         reader.begin_with(part)?;
         Ok(reader)
@@ -147,7 +147,7 @@ impl LogReader {
         Self { handle, stop, order, store, change: None, current: None, beside: false, part: None }
     }
 
-    fn begin_with(&mut self, part: LoggedTask) -> Result<(), Error> {
+    fn begin_with(&mut self, part: LoggedTask) -> Result<(), Problem> {
         let named = self.order.attempt.or(self.order.from);
         if !self.order.follow && named.is_some_and(|attempt| attempt == 0 || attempt > part.unit.attempt) {
             return Err(self.no_attempt());
@@ -160,7 +160,7 @@ impl LogReader {
     ///
     /// # Errors
     /// The store or the storage cannot be read now; or the attempt that was named never came.
-    pub async fn next(&mut self) -> Result<Option<LogNews>, Error> {
+    pub async fn next(&mut self) -> Result<Option<LogNews>, Problem> {
         loop {
             // Before anything is read: what changes after that is not missed.
             if self.order.follow && self.change.is_none() {
@@ -181,7 +181,7 @@ impl LogReader {
         }
     }
 
-    async fn step(&mut self) -> Result<Step, Error> {
+    async fn step(&mut self) -> Result<Step, Problem> {
         let part = match &self.part {
             Some(part) => part.clone(),
             None => self.part().await?,
@@ -213,7 +213,7 @@ impl LogReader {
     }
 
     /// Finds the attempt that reading begins with.
-    async fn first(&mut self, LoggedTask { kind, unit }: &LoggedTask) -> Result<Step, Error> {
+    async fn first(&mut self, LoggedTask { kind, unit }: &LoggedTask) -> Result<Step, Problem> {
         let named = self.order.attempt.or(self.order.from);
         let number = named.unwrap_or(unit.attempt).max(1);
         if let Some(found) = self.attempt(*kind, number).await? {
@@ -232,8 +232,8 @@ impl LogReader {
     }
 
     /// What is still to come of an attempt that has ended: its tail, or chunks that come behind the result.
-    async fn rest(&mut self, attempt: &AttemptRow) -> Result<Option<Step>, Error> {
-        let detail = self.handle.store().detail(&attempt.attempt.id).await.map_err(|wrong| error::port(&wrong))?;
+    async fn rest(&mut self, attempt: &AttemptRow) -> Result<Option<Step>, Problem> {
+        let detail = self.handle.store().detail(&attempt.attempt.id).await?;
         let (Some(detail), Some(current)) = (detail, &mut self.current) else { return Ok(None) };
         let body: serde_json::Value = serde_json::from_str(&detail.body).unwrap_or_default();
         let last = body["log"]["last_seq"].as_u64().unwrap_or_default();
@@ -268,7 +268,7 @@ impl LogReader {
     }
 
     /// Goes on to the next attempt, if it is wanted and there is or may be one.
-    async fn after_end(&mut self, LoggedTask { kind, unit }: &LoggedTask, ended: &AttemptRow) -> Result<Step, Error> {
+    async fn after_end(&mut self, LoggedTask { kind, unit }: &LoggedTask, ended: &AttemptRow) -> Result<Step, Problem> {
         let goes_on = self.order.attempt.is_none() && (self.order.follow || self.order.from.is_some());
         if !goes_on {
             return Ok(Step::News(LogNews::End(unit.state)));
@@ -317,17 +317,17 @@ impl LogReader {
     }
 
     /// Where the part stands that is read.
-    async fn part(&self) -> Result<LoggedTask, Error> {
+    async fn part(&self) -> Result<LoggedTask, Problem> {
         let LogOrder { job, index, .. } = self.order;
         let store = self.handle.store();
-        let row = store.job(job).await.map_err(|wrong| error::port(&wrong))?;
+        let row = store.job(job).await?;
         let row = row.ok_or_else(|| error::not_found(format_args!("job {job}")))?;
         let none = || error::not_found(format_args!("part {index} of job {job}"));
         let unit = match row.job.kind {
             JobKind::Array => {
                 let page = index.checked_sub(1).map_or(Page::first(1), |before| Page::after(before, 1));
                 let found = store.elements(job, &ElementFilter::default(), &page).await;
-                let found = found.map_err(|wrong| error::port(&wrong))?.items.into_iter().next();
+                let found = found?.items.into_iter().next();
                 found.filter(|element| element.index == index).ok_or_else(none)?.unit
             }
             JobKind::Gang if index < row.job.count => row.unit.clone(),
@@ -338,18 +338,18 @@ impl LogReader {
     }
 
     /// The attempt with this number.
-    async fn attempt(&self, kind: JobKind, number: u32) -> Result<Option<AttemptRow>, Error> {
+    async fn attempt(&self, kind: JobKind, number: u32) -> Result<Option<AttemptRow>, Problem> {
         let LogOrder { job, index, .. } = self.order;
         let (index, member) = if kind == JobKind::Gang { (0, index) } else { (index, 0) };
         // Epochs begin with 1: this comes before all attempts of the number.
         let before = TaskRef { job, index, member, attempt: number, epoch: Epoch(0) };
         let page = Page::after(before, 1);
         let found = self.handle.store().attempts(job, &AttemptFilter { index: Some(index) }, &page).await;
-        let found = found.map_err(|wrong| error::port(&wrong))?.items.into_iter().next();
+        let found = found?.items.into_iter().next();
         Ok(found.filter(|found| (found.attempt.id.member, found.attempt.id.attempt) == (member, number)))
     }
 
-    fn no_attempt(&self) -> Error {
+    fn no_attempt(&self) -> Problem {
         let number = self.order.attempt.or(self.order.from).unwrap_or(1);
         error::not_found(format_args!("attempt {number} of job {}", self.order.job))
     }
@@ -359,16 +359,16 @@ impl LogReader {
     }
 
     /// Chunks that are kept beyond the last that was given.
-    async fn kept(&mut self) -> Result<Vec<LogChunk>, Error> {
+    async fn kept(&mut self) -> Result<Vec<LogChunk>, Problem> {
         let (Some((store, _)), Some(current)) = (&self.store, &mut self.current) else { return Ok(Vec::new()) };
         let (store, key, after) = (store.clone(), key(&current.id), current.after);
         let (stream, bytes) = (self.order.stream, if self.beside { PIECE } else { BYTES });
         let read = tokio::task::spawn_blocking(move || {
             let seen = store.summary(&key)?.last_seq;
-            Ok((seen, store.read(&key, stream, after, bytes)?))
+            Ok::<_, Problem>((seen, store.read(&key, stream, after, bytes)?))
         });
-        let read = read.await.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?;
-        let (seen, chunks) = read.map_err(|wrong| error::port(&wrong))?;
+        let read = read.await.map_err(|panic| Problem::coded(Code::Internal, panic.to_string()))?;
+        let (seen, chunks) = read?;
         if seen > current.seen {
             (current.seen, current.waiting) = (seen, None);
         }

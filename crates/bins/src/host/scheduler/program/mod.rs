@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use orlop_cloud::exit::{self, Exit};
 use orlop_cloud::runtime::confidential;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::config::Config;
@@ -236,7 +236,7 @@ async fn reload(current: &mut Config, words: &[String], whole: &Whole, log: &Log
     if scheduler != current.scheduler
         && let Err(problem) = whole.handle().configure(scheduler.clone()).await
     {
-        tracing::error!(target: "orlop::scheduler", problem = problem.detail, "the scheduler goes on as before");
+        tracing::error!(target: "orlop::scheduler", problem = problem.message, "the scheduler goes on as before");
     }
     let kept = Config { log: new.log.clone(), rate: new.rate.clone(), scheduler, ..current.clone() };
     if kept != new {
@@ -262,7 +262,7 @@ async fn open(config: &Config) -> Result<OpenStore, String> {
                 wait = (wait * 2).min(RETRY.1);
                 pause
             }
-            _ => return Err(PortError::chain(&error)),
+            _ => return Err(Problem::chain(&error)),
         };
         // Each kind of trouble once: a store can be away for long.
         if told.replace(error.class) != Some(error.class) {

@@ -8,7 +8,7 @@ use orlop_cloud::logs::{LogOptions, LogStore};
 #[cfg(feature = "postgres")]
 use orlop_cloud::store::postgres::fleet::{Contents, PostgresFleet, PostgresOptions};
 use orlop_cloud::store::sqlite::fleet::{Durability, SqliteFleet};
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::ports::fleet_store::FleetStore;
 
 /// Where the store is.
@@ -34,7 +34,7 @@ impl StorePlace {
     /// # Errors
     /// Conflict while another server has the file; Transient when the database cannot be reached; others when it cannot be
     /// used at all.
-    pub(crate) async fn open(&self) -> Result<OpenStore, PortError> {
+    pub(crate) async fn open(&self) -> Result<OpenStore, Problem> {
         match self {
             Self::Sqlite { path, durability, accept } => {
                 let store = match accept {
@@ -75,7 +75,7 @@ impl OpenStore {
     ///
     /// # Errors
     /// Conflict when other servers keep them elsewhere; the folder or the database cannot be used.
-    pub(crate) async fn logs(&self, folder: Option<&Path>, accept: bool) -> Result<LogStore, PortError> {
+    pub(crate) async fn logs(&self, folder: Option<&Path>, accept: bool) -> Result<LogStore, Problem> {
         #[cfg(feature = "postgres")]
         if let Self::Postgres(store) = self {
             store.settle(Contents::Logs, folder, accept).await?;
@@ -95,7 +95,7 @@ impl OpenStore {
         &self,
         folder: Option<&Path>,
         accept: bool,
-    ) -> Result<Arc<dyn ArtifactBackend>, PortError> {
+    ) -> Result<Arc<dyn ArtifactBackend>, Problem> {
         #[cfg(feature = "postgres")]
         if let Self::Postgres(store) = self {
             store.settle(Contents::Artifacts, folder, accept).await?;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::TenantName;
 use orlop_core::rate::Rate;
 use tokio::net::TcpListener;
@@ -21,7 +21,7 @@ use super::store::OpenStore;
 use super::tls::{TlsError, TlsPlan};
 use crate::api::{self, Api};
 use crate::host::client_token::{Announcement, ClientToken};
-use crate::wire::grpc::{Listening, Refusal};
+use crate::wire::grpc::Listening;
 use crate::wire::identity::http_config;
 
 /// What a server is started with.
@@ -69,7 +69,7 @@ pub(crate) enum StartError {
     Tls(#[from] TlsError),
     /// The store cannot be read.
     #[error("{}", .0.chain())]
-    Store(#[from] PortError),
+    Store(#[from] Problem),
     /// The system gives no thread or socket.
     #[error("the server cannot be started: {0}")]
     System(#[from] io::Error),
@@ -94,7 +94,7 @@ pub(crate) struct Whole {
 struct Grpc {
     address: SocketAddr,
     stop: Stop,
-    task: JoinHandle<Result<(), Refusal>>,
+    task: JoinHandle<Result<(), Problem>>,
 }
 
 /// Opens a socket.
@@ -145,7 +145,7 @@ impl Whole {
         };
         let tls = |secure: bool| identity.as_ref().filter(|_| secure).map(|identity| identity.tls.clone());
         let grpc_socket = Listening::on(grpc_socket, tls(secure[1]));
-        let grpc_socket = grpc_socket.map_err(|refused| StartError::Address(grpc, refused.detail))?;
+        let grpc_socket = grpc_socket.map_err(|refused| StartError::Address(grpc, refused.message))?;
         let urls = urls(&plan, [rest, grpc], secure);
         let mut options = plan.options;
         options.holder.url = urls.join(" ");

@@ -29,9 +29,9 @@ use crate::api::Api;
 use crate::api::auth::{Bearer, Role};
 use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening, WorkerClient};
 use crate::wire::job::Submission;
-use crate::wire::problem::Code;
 use crate::wire::status::{AttemptUse, WorkerStatus};
 use crate::wire::v1::{CancelJobsRequest, Job, JobFilter, ListJobsRequest, LogsRequest, WatchJobsRequest};
+use orlop_core::error::Code;
 
 struct Guarded {
     fixture: Fixture,

@@ -1,5 +1,6 @@
 //! An agent that does what a test says.
 
+use orlop_core::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
 
-use super::super::{Closing, Error, Handle, Registration, Session};
+use super::super::{Closing, Handle, Registration, Session};
 use super::fixture::until;
 use crate::wire::frame::{Hello, Live, LiveState, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::result::JobResult;
@@ -71,12 +72,12 @@ impl Agent {
         Self::join_from(handle, id, "state-1", slots).await.unwrap()
     }
 
-    pub(super) async fn join_from(handle: &Handle, id: &str, state_id: &str, slots: u32) -> Result<Self, Error> {
+    pub(super) async fn join_from(handle: &Handle, id: &str, state_id: &str, slots: u32) -> Result<Self, Problem> {
         Self::offering(handle, id, state_id, offer(slots)).await
     }
 
     /// An agent whose state directory is at a place of its host.
-    pub(super) async fn join_at(handle: &Handle, id: &str, place: &str) -> Result<Self, Error> {
+    pub(super) async fn join_at(handle: &Handle, id: &str, place: &str) -> Result<Self, Problem> {
         Self::begin(handle, Registration { place: place.to_owned(), ..asking(id, "state-1", offer(1)) }).await
     }
 
@@ -86,11 +87,11 @@ impl Agent {
         id: &str,
         state_id: &str,
         capabilities: Capabilities,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Problem> {
         Self::begin(handle, asking(id, state_id, capabilities)).await
     }
 
-    async fn begin(handle: &Handle, registration: Registration) -> Result<Self, Error> {
+    async fn begin(handle: &Handle, registration: Registration) -> Result<Self, Problem> {
         let session = handle.register(registration.clone()).await?;
         let mut agent = Self {
             handle: handle.clone(),
@@ -112,7 +113,7 @@ impl Agent {
     }
 
     /// Registers again, with what it holds, opens its stream, and sends what it has spooled under new numbers.
-    pub(super) async fn rejoin(&mut self, handle: &Handle) -> Result<Welcome, Error> {
+    pub(super) async fn rejoin(&mut self, handle: &Handle) -> Result<Welcome, Problem> {
         self.handle = handle.clone();
         self.registration.session = fresh_session();
         self.session = handle.register(self.registration.clone()).await?;
@@ -132,7 +133,7 @@ impl Agent {
     }
 
     /// Opens the stream of its session.
-    pub(super) async fn open(&mut self, spooled: u64) -> Result<Welcome, Error> {
+    pub(super) async fn open(&mut self, spooled: u64) -> Result<Welcome, Problem> {
         let live = self.live.iter().map(|(&attempt, &state)| Live { attempt, state, started_at: None });
         let hello = Hello {
             session: self.session.id(),

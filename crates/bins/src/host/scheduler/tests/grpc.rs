@@ -15,14 +15,14 @@ use super::super::{Options, Stop, grpc};
 use super::agent::offer;
 use super::fixture::{Fixture, SOON, interface, spec};
 use crate::wire::frame::{DirectiveKind, Hello, ServerFrame, WorkerFrame};
-use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, Refusal, WorkerClient};
+use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, WorkerClient};
 use crate::wire::job::Submission;
-use crate::wire::problem::Code;
 use crate::wire::result::{JobResult, LogChunk};
 use crate::wire::v1::{ListJobsRequest, LogsRequest};
 use crate::wire::worker::{ProtocolRange, Registered, Registration};
+use orlop_core::error::{Code, Problem};
 
-type Frames = BoxStream<'static, Result<ServerFrame, Refusal>>;
+type Frames = BoxStream<'static, Result<ServerFrame, Problem>>;
 
 struct Wire {
     fixture: Fixture,
@@ -51,7 +51,7 @@ impl Wire {
         Self { fixture, workers, jobs, stop, served, _folder: folder }
     }
 
-    async fn register(&self, protocol: ProtocolRange) -> Result<Registered, Refusal> {
+    async fn register(&self, protocol: ProtocolRange) -> Result<Registered, Problem> {
         let request = Registration {
             worker: "w1".parse().unwrap(),
             join_token: String::new(),
@@ -182,7 +182,7 @@ async fn versions_that_do_not_fit_are_refused_with_what_would() {
     let wire = Wire::new().await;
     let refused = wire.register(ProtocolRange { min: 7, max: 9 }).await.unwrap_err();
     assert_eq!(refused.code, Code::Precondition);
-    insta::assert_snapshot!(refused.detail, @"this server speaks protocol 2 to 2, the agent 7 to 9; install a release that fits");
+    insta::assert_snapshot!(refused.message, @"this server speaks protocol 2 to 2, the agent 7 to 9; install a release that fits");
     let unknown = wire.jobs.job(orlop_core::id::JobId::from_u64(77), None, Duration::ZERO).await.unwrap_err();
     assert_eq!(unknown.code, Code::NotFound);
 }

@@ -7,11 +7,12 @@ use orlop_core::ports::fleet_store::IdempotencyKey;
 use orlop_core::task::TaskEnd;
 use orlop_scheduler::event::Quota;
 use serde_json::json;
+use std::time::Duration;
 
 use super::super::{Cancelled, Once};
 use super::agent::Agent;
 use super::fixture::{Fixture, batch, tenant};
-use crate::wire::problem::Code;
+use orlop_core::error::Code;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_goes_from_submit_to_its_committed_end() {
@@ -116,7 +117,10 @@ async fn a_batch_is_taken_whole_or_not_at_all() {
     let quota = Quota { max_active_jobs: Some(3), ..Quota::default() };
     fixture.handle().set_tenant(tenant(), None, Some(quota)).await.unwrap();
     let refused = fixture.handle().submit(batch(&vec![json!({}); 4])).await.unwrap_err();
-    assert_eq!((refused.code, refused.quota.as_ref().map(|quota| quota.limit)), (Code::QuotaExceeded, Some(3)));
+    assert_eq!(
+        (refused.code, refused.details().quota.as_ref().map(|quota| quota.limit)),
+        (Code::QuotaExceeded, Some(3))
+    );
     let taken = fixture.submit(&vec![json!({}); 3]).await;
     assert_eq!(taken.len(), 3, "the refused batch left nothing behind");
     let mut agent = Agent::join(&fixture.handle(), "w1", 8).await;
@@ -221,8 +225,8 @@ async fn a_copy_of_a_state_directory_comes_in_only_once_the_first_agent_is_gone(
     drop(first);
     for copy in ["boot-a 8:2", "boot-b 8:1"] {
         let refused = Agent::join_at(&handle, "w1", copy).await.map(drop).unwrap_err();
-        assert_eq!((refused.code, refused.retry_after_ms), (Code::Conflict, Some(10_000)));
-        assert!(refused.detail.contains("of which this one is a copy"), "{refused}");
+        assert_eq!((refused.code, refused.retry_after), (Code::Conflict, Some(Duration::from_secs(10))));
+        assert!(refused.message.contains("of which this one is a copy"), "{refused}");
     }
     // Agents of an earlier release do not say where they are.
     let unknown = Agent::join_at(&handle, "w1", "").await.unwrap();

@@ -15,8 +15,8 @@ use super::super::{LogNews, LogOrder, LogReader, Options, Stop};
 use super::agent::Agent;
 use super::fixture::{Fixture, SOON, until};
 use crate::wire::frame::WorkerFrame;
-use crate::wire::problem::Code;
 use crate::wire::result::{JobResult, LogChunk, LogSummary};
+use orlop_core::error::Code;
 
 struct Logged {
     fixture: Fixture,

@@ -10,7 +10,7 @@ use super::agent::Agent;
 use super::fixture::Fixture;
 use crate::wire::frame::{Hello, WorkerFrame};
 use crate::wire::identity::{Authority, Csr, PeerCertificate};
-use crate::wire::problem::Code;
+use orlop_core::error::Code;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_placement_is_answered_once_the_worker_has_accepted() {
@@ -32,7 +32,7 @@ async fn a_placement_is_answered_once_the_worker_has_accepted() {
         handle.ended(job).await.unwrap();
         match placed {
             Ok(placed) => return assert_eq!(placed, attempt),
-            Err(late) => assert!(late.detail.contains("only a queued job can be placed"), "{late}"),
+            Err(late) => assert!(late.message.contains("only a queued job can be placed"), "{late}"),
         }
     }
     panic!("it was never placed by the operator");
@@ -74,14 +74,15 @@ async fn what_cannot_be_placed_is_told_with_its_explanation() {
     let full = place("w1", jobs[1]).await;
     assert_eq!(full.code, Code::Precondition);
     assert!(
-        full.detail.contains("cannot be placed on worker `w1` now: max jobs") && full.detail.contains("nearest is w1"),
+        full.message.contains("cannot be placed on worker `w1` now: max jobs")
+            && full.message.contains("nearest is w1"),
         "{full}"
     );
     assert_eq!(place("w2", jobs[1]).await.code, Code::NotFound);
     assert_eq!(place("w1", JobId::new(Epoch(9), 9).unwrap()).await.code, Code::NotFound);
     let running = place("w1", jobs[0]).await;
     assert!(
-        running.code == Code::Precondition && running.detail.contains("only a queued job can be placed"),
+        running.code == Code::Precondition && running.message.contains("only a queued job can be placed"),
         "{running}"
     );
     agent.end(&[attempt], TaskEnd::Succeeded).await;

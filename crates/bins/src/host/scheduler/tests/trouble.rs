@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use orlop_core::error::Class;
+use orlop_core::error::{Class, Code};
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::Epoch;
 use orlop_core::machine::attempt::AttemptState;
@@ -18,7 +18,6 @@ use super::super::{Closing, Status, WorkerOrder};
 use super::agent::{Agent, offer};
 use super::fixture::{Fixture, batch, until};
 use crate::wire::frame::{Directive, DirectiveKind};
-use crate::wire::problem::Code;
 
 const REASSIGN: Duration = Duration::from_millis(30_100);
 

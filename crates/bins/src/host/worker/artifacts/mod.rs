@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use orlop_cloud::artifact::{CollectedFile, FileMode, UploadStore, collect, digest_of};
 use orlop_cloud::runtime::worker::{AttemptEnd, Kept, beneath};
-use orlop_core::error::Class;
+use orlop_core::error::{Class, Code};
 use orlop_core::spec::job::{JobSpec, Runtime};
 use orlop_core::task::{TaskEnd, TaskRef};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,6 @@ use crate::host::flow::fleet::COMMAND;
 use crate::wire::artifact::UPLOAD_CHUNK;
 use crate::wire::bound::NAME_MAX;
 use crate::wire::grpc::ArtifactClient;
-use crate::wire::problem::Code;
 use crate::wire::v1::{BeginUploadRequest, DownloadRequest, FinalizeUploadRequest, UploadRequest};
 
 /// Bytes of the cache.

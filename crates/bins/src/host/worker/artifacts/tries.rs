@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::host::worker::link::LinkError;
-use crate::wire::grpc::Refusal;
-use crate::wire::problem::Code;
+use orlop_core::error::{Code, Problem};
 
 /// How often something is fetched or stored, as far as the server answers.
 pub(super) const TRIES: u32 = 5;
@@ -26,8 +25,8 @@ pub(super) enum TransferError {
     Final(String),
 }
 
-impl From<Refusal> for TransferError {
-    fn from(refusal: Refusal) -> Self {
+impl From<Problem> for TransferError {
+    fn from(refusal: Problem) -> Self {
         match refusal.code {
             Code::NotFound | Code::InvalidSpec | Code::TooLarge | Code::Forbidden | Code::QuotaExceeded => {
                 Self::Final(refusal.to_string())

@@ -1,5 +1,6 @@
 //! What is called to send and fetch artifacts.
 
+use orlop_core::error::{Code, Problem};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -21,27 +22,27 @@ pub(super) struct Shelf(Mutex<Vec<u8>>);
 
 #[async_trait]
 impl ArtifactHost for Shelf {
-    async fn begin(&self, _: Caller, beginning: Beginning) -> Result<BeginUploadResponse, Refusal> {
+    async fn begin(&self, _: Caller, beginning: Beginning) -> Result<BeginUploadResponse, Problem> {
         let committed = self.0.lock().unwrap().len() as u64;
         let (upload_id, stored) = (format!("u-{}", beginning.name), beginning.attempt.is_some());
         Ok(BeginUploadResponse { upload_id, committed, stored, chunk_bytes: 1 })
     }
 
-    async fn upload(&self, _: Caller, chunk: UploadRequest) -> Result<u64, Refusal> {
+    async fn upload(&self, _: Caller, chunk: UploadRequest) -> Result<u64, Problem> {
         let mut bytes = self.0.lock().unwrap();
         if chunk.offset != bytes.len() as u64 {
-            return Err(refusal(Code::Conflict, format!("{} bytes are stored", bytes.len())));
+            return Err(Problem::coded(Code::Conflict, format!("{} bytes are stored", bytes.len())));
         }
         bytes.extend_from_slice(&chunk.data);
         Ok(bytes.len() as u64)
     }
 
-    async fn finalize(&self, _: Caller, end: FinalizeUploadRequest) -> Result<Artifact, Refusal> {
+    async fn finalize(&self, _: Caller, end: FinalizeUploadRequest) -> Result<Artifact, Problem> {
         let bytes = self.0.lock().unwrap().len() as u64;
         Ok(Artifact { name: end.upload_id, sha256: end.sha256, bytes, ..Artifact::default() })
     }
 
-    async fn download(&self, _: Caller, download: Download) -> Result<Answers<DownloadResponse>, Refusal> {
+    async fn download(&self, _: Caller, download: Download) -> Result<Answers<DownloadResponse>, Problem> {
         let bytes = self.0.lock().unwrap().clone();
         let (offset, total) = (download.offset, bytes.len() as u64);
         let data = Bytes::from(bytes).slice(offset as usize..);
@@ -68,7 +69,7 @@ async fn uploads_answer_with_the_stored_offset_and_downloads_begin_anywhere() {
         |offset, data: &'static [u8]| UploadRequest { upload_id: "u-a".into(), offset, data: Bytes::from_static(data) };
     let chunks = [chunk(0, b"abc"), chunk(3, b"def"), chunk(5, b"x"), chunk(6, b"y")];
     let answers = client.upload(futures::stream::iter(chunks).boxed()).await.unwrap();
-    let answers: Vec<_> = answers.map(|answer| answer.map_err(|problem| problem.detail)).collect().await;
+    let answers: Vec<_> = answers.map(|answer| answer.map_err(|problem| problem.message)).collect().await;
     assert_eq!(answers, [Ok(3), Ok(6), Err("6 bytes are stored".to_owned())], "nothing is taken after an error");
 
     let end = FinalizeUploadRequest { upload_id: "u-a".into(), sha256: "cd".repeat(32) };
@@ -78,10 +79,10 @@ async fn uploads_answer_with_the_stored_offset_and_downloads_begin_anywhere() {
     assert_eq!(chunks, [DownloadResponse { offset: 4, total: 6, data: Bytes::from_static(b"ef") }]);
 
     let bad = client.download(DownloadRequest { sha256: "x".into(), offset: 0, r#ref: None }).await.err().unwrap();
-    insta::assert_snapshot!(bad, @"sha256: is no SHA-256; use 64 hexadecimal digits in lower case (invalid-spec)");
+    insta::assert_snapshot!(bad, @"sha256: is no SHA-256; use 64 hexadecimal digits in lower case");
     let unnamed = client.begin(BeginUploadRequest { name: String::new(), ..beginning }).await.unwrap_err();
-    insta::assert_snapshot!(unnamed, @"name: is missing (invalid-spec)");
+    insta::assert_snapshot!(unnamed, @"name: is missing");
     let large = UploadRequest { data: vec![0; UPLOAD_CHUNK + 1].into(), ..chunk(6, b"") };
     let mut answers = client.upload(futures::stream::iter([large]).boxed()).await.unwrap();
-    insta::assert_snapshot!(answers.next().await.unwrap().unwrap_err(), @"data: is 1048577 long; use at most 1048576 (invalid-spec)");
+    insta::assert_snapshot!(answers.next().await.unwrap().unwrap_err(), @"data: is 1048577 long; use at most 1048576");
 }

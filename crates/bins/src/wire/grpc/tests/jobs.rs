@@ -11,7 +11,6 @@ use orlop_core::task::{LogStream, TaskRef};
 use orlop_core::time::Time;
 
 use super::super::super::job::{BATCH_MAX, Submission};
-use super::super::super::problem::QuotaUse;
 use super::super::super::proto::v1::job_service_client::JobServiceClient;
 use super::super::super::proto::v1::{
     CancelJobsRequest, CancelJobsResponse, ExplainJobRequest, ExplainJobResponse, Job, JobEvent, JobFilter, JobState,
@@ -21,6 +20,7 @@ use super::super::super::query::Cancellation;
 use super::super::super::result::LogChunk;
 use super::workers::{Served, served_channel};
 use super::*;
+use orlop_core::error::{Code, Problem, QuotaUse};
 
 /// Answers every question with what it was asked.
 pub(super) struct Desk;
@@ -62,10 +62,12 @@ fn chunk(query: &LogsRequest) -> LogChunk {
 
 #[async_trait]
 impl JobHost for Desk {
-    async fn submit(&self, _: Caller, submission: Submission) -> Result<SubmitResponse, Refusal> {
+    async fn submit(&self, _: Caller, submission: Submission) -> Result<SubmitResponse, Problem> {
         if submission.jobs.iter().any(|job| job.name == "full") {
-            let quota = Some(QuotaUse { name: "max_pending_jobs".into(), limit: 1, used: 2 });
-            return Err(Box::new(Problem { quota, ..Problem::new(Code::QuotaExceeded, "too many wait").after(10) }));
+            let quota = QuotaUse { name: "max_pending_jobs".into(), limit: 1, used: 2 };
+            return Err(Problem::coded(Code::QuotaExceeded, "too many wait")
+                .retry_after(Duration::from_millis(10))
+                .with_quota(quota));
         }
         // The first takes longer than those behind it.
         if submission.jobs.iter().any(|job| job.name == "slow") {
@@ -77,16 +79,16 @@ impl JobHost for Desk {
         Ok(SubmitResponse { job_ids, replay: submission.key.is_some(), warnings: vec!["w".into()] })
     }
 
-    async fn job(&self, _: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<Job, Refusal> {
+    async fn job(&self, _: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<Job, Problem> {
         Ok(Job { index, ..view(job.as_u64(), &format!("{wait:?}")) })
     }
 
-    async fn jobs(&self, _: Caller, query: ListJobsRequest) -> Result<ListJobsResponse, Refusal> {
+    async fn jobs(&self, _: Caller, query: ListJobsRequest) -> Result<ListJobsResponse, Problem> {
         let item = view(u64::from(query.limit), &format!("{:?}", query.filter.unwrap_or_default()));
         Ok(ListJobsResponse { items: vec![item], next_cursor: query.cursor })
     }
 
-    async fn cancel(&self, _: Caller, what: Cancellation) -> Result<CancelJobsResponse, Refusal> {
+    async fn cancel(&self, _: Caller, what: Cancellation) -> Result<CancelJobsResponse, Problem> {
         Ok(match what {
             Cancellation::Jobs(jobs) => CancelJobsResponse { cancelled: jobs.len() as u64, ended: 0 },
             Cancellation::Elements(_, indices) => CancelJobsResponse { cancelled: 0, ended: indices.count() },
@@ -94,29 +96,29 @@ impl JobHost for Desk {
         })
     }
 
-    async fn retry(&self, _: Caller, job: JobId, key: Option<String>) -> Result<JobId, Refusal> {
+    async fn retry(&self, _: Caller, job: JobId, key: Option<String>) -> Result<JobId, Problem> {
         match key {
             Some(_) => Ok(JobId::from_u64(job.as_u64() + 1)),
-            None => Err(refusal(Code::Conflict, "it has not ended")),
+            None => Err(Problem::coded(Code::Conflict, "it has not ended")),
         }
     }
 
-    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<ExplainJobResponse, Refusal> {
+    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<ExplainJobResponse, Problem> {
         if job.as_u64() == 0 {
             std::future::pending::<()>().await;
         }
         Ok(ExplainJobResponse { summary: job.to_string(), json: caller.token.unwrap_or_default() })
     }
 
-    async fn watch(&self, _: Caller, watching: WatchJobsRequest) -> Result<Answers<JobEvent>, Refusal> {
+    async fn watch(&self, _: Caller, watching: WatchJobsRequest) -> Result<Answers<JobEvent>, Problem> {
         let after = watching.after;
         let event =
             move |job| Ok(JobEvent { id: after + 1, time: 0, job: Some(view(job, "")), lagged: watching.until_ended });
-        let ended = Err(refusal(Code::NotLeader, "another server leads"));
+        let ended = Err(Problem::coded(Code::NotLeader, "another server leads"));
         Ok(futures::stream::iter(watching.job_ids).map(event).chain(futures::stream::iter([ended])).boxed())
     }
 
-    async fn logs(&self, _: Caller, query: LogsRequest) -> Result<Answers<LogsResponse>, Refusal> {
+    async fn logs(&self, _: Caller, query: LogsRequest) -> Result<Answers<LogsResponse>, Problem> {
         let page = LogsResponse { chunks: vec![chunk(&query).into()], end: !query.follow };
         Ok(futures::stream::iter([Ok(page)]).boxed())
     }
@@ -143,20 +145,22 @@ async fn submits_are_checked_in_full_before_the_server_hears_of_them() {
     wrong.jobs.push(JobSpec::default());
     wrong.jobs.push(JobSpec { name: "x".repeat(200), ..named("a", 1).jobs.remove(0) });
     let problem = client.submit(wrong).await.unwrap_err();
-    let shown: Vec<String> = problem.errors.iter().map(|error| format!("{}: {}", error.path, error.message)).collect();
+    let shown: Vec<String> = problem.fields.iter().map(|error| format!("{}: {}", error.path, error.message)).collect();
     insta::assert_snapshot!(shown.join("\n"), @r"
     jobs[0].priority: is 77; use 0 to 9
     jobs[1].command: is missing; use a command or a script
     jobs[2].name: has 200 bytes; at most 128 are allowed
     ");
     let problem = client.submit(named("full", 1)).await.unwrap_err();
-    assert_eq!((problem.code, problem.retry_after_ms, problem.quota.unwrap().used), (Code::QuotaExceeded, Some(10), 2));
+    let quota = problem.details().quota.clone().unwrap();
+    assert_eq!((problem.code, problem.retry_after), (Code::QuotaExceeded, Some(Duration::from_millis(10))));
+    assert_eq!(quota.used, 2);
     let none = Submission { jobs: Vec::new(), key: None };
-    insta::assert_snapshot!(client.submit(none).await.unwrap_err(), @"jobs: is empty; submit one or more (invalid-spec)");
+    insta::assert_snapshot!(client.submit(none).await.unwrap_err(), @"jobs: is empty; submit one or more");
     let many = Submission { jobs: vec![named("", 1).jobs.remove(0); BATCH_MAX + 1], key: None };
-    insta::assert_snapshot!(client.submit(many).await.unwrap_err(), @"10001 jobs are too many for one submit; use at most 10000 (too-large)");
+    insta::assert_snapshot!(client.submit(many).await.unwrap_err(), @"10001 jobs are too many for one submit; use at most 10000");
     let long = Submission { key: Some("k".repeat(129)), ..named("a", 1) };
-    insta::assert_snapshot!(client.submit(long).await.unwrap_err(), @"idempotency_key: is 129 long; use at most 128 (invalid-spec)");
+    insta::assert_snapshot!(client.submit(long).await.unwrap_err(), @"idempotency_key: is 129 long; use at most 128");
 }
 
 #[tokio::test]
@@ -195,7 +199,7 @@ async fn questions_and_answers_arrive_as_they_were_sent() {
     assert_eq!(cancel(asked(&[5, 5], "", None)).await.unwrap(), (2, 0));
     assert_eq!(cancel(asked(&[5], "0-9", None)).await.unwrap(), (0, 10));
     assert_eq!(cancel(asked(&[], "", Some(filter))).await.unwrap(), (99, 1));
-    insta::assert_snapshot!(cancel(asked(&[], "", None)).await.unwrap_err(), @"job_ids: needs jobs, one job with indices, or a filter in their place (invalid-spec)");
+    insta::assert_snapshot!(cancel(asked(&[], "", None)).await.unwrap_err(), @"job_ids: needs jobs, one job with indices, or a filter in their place");
 
     assert_eq!(client.retry(job, Some("k".into())).await.unwrap(), JobId::from_u64(6));
     assert_eq!(client.retry(job, None).await.unwrap_err().code, Code::Conflict);

@@ -1,5 +1,6 @@
 //! What workers call, in plain text and over TLS.
 
+use orlop_core::error::{Code, Problem};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -26,45 +27,45 @@ struct Echo {
 }
 
 impl Echo {
-    fn admit(&self, caller: &Caller, worker: &WorkerId) -> Result<(), Refusal> {
+    fn admit(&self, caller: &Caller, worker: &WorkerId) -> Result<(), Problem> {
         self.callers.lock().unwrap().push(caller.clone());
         let Some(certificate) = &caller.certificate else { return Ok(()) };
         if self.revoked.lock().unwrap().contains(&certificate.fingerprint()) {
-            return Err(refusal(Code::Unauthenticated, "the certificate is revoked"));
+            return Err(Problem::coded(Code::Unauthenticated, "the certificate is revoked"));
         }
         match certificate.is_of(worker) {
             true => Ok(()),
-            false => Err(refusal(Code::Forbidden, "the certificate is of another worker")),
+            false => Err(Problem::coded(Code::Forbidden, "the certificate is of another worker")),
         }
     }
 }
 
 #[async_trait]
 impl WorkerHost for Echo {
-    async fn register(&self, caller: Caller, registration: Registration) -> Result<Registered, Refusal> {
+    async fn register(&self, caller: Caller, registration: Registration) -> Result<Registered, Problem> {
         self.admit(&caller, &registration.worker)?;
         if registration.protocol.common(ProtocolRange::OURS).is_none() {
             let detail = format!("this server speaks protocols {}", ProtocolRange::OURS);
-            return Err(refusal(Code::Precondition, detail));
+            return Err(Problem::coded(Code::Precondition, detail));
         }
         Ok(registered(1, 1))
     }
 
-    async fn stream(&self, _: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Refusal> {
+    async fn stream(&self, _: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Problem> {
         let welcome = ServerFrame { ack: first.ack, welcome: Some(Welcome::default()), ..ServerFrame::default() };
         let echo = frames.map(|frame| frame.map(|frame| ServerFrame { ack: frame.seq, ..ServerFrame::default() }));
         Ok(futures::stream::iter([Ok(welcome)]).chain(echo).boxed())
     }
 
-    async fn heartbeat(&self, _: Caller, heartbeat: Heartbeat) -> Result<HeartbeatResponse, Refusal> {
+    async fn heartbeat(&self, _: Caller, heartbeat: Heartbeat) -> Result<HeartbeatResponse, Problem> {
         Ok(HeartbeatResponse { epoch: heartbeat.epoch.0, lease_ms: 7, directive: None })
     }
 
-    async fn worker_status(&self, _: Caller, _: WorkerId) -> Result<WorkerStatus, Refusal> {
-        Err(refusal(Code::NotFound, "there is no such worker"))
+    async fn worker_status(&self, _: Caller, _: WorkerId) -> Result<WorkerStatus, Problem> {
+        Err(Problem::coded(Code::NotFound, "there is no such worker"))
     }
 
-    async fn place(&self, _: Caller, _: WorkerId, job: JobId) -> Result<TaskRef, Refusal> {
+    async fn place(&self, _: Caller, _: WorkerId, job: JobId) -> Result<TaskRef, Problem> {
         Ok(TaskRef { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) })
     }
 }
@@ -74,7 +75,7 @@ pub(crate) struct Served {
     address: std::net::SocketAddr,
     leads: watch::Sender<bool>,
     stop: oneshot::Sender<()>,
-    done: tokio::task::JoinHandle<Result<(), Refusal>>,
+    done: tokio::task::JoinHandle<Result<(), Problem>>,
 }
 
 impl Served {
@@ -158,16 +159,16 @@ async fn a_stream_begins_with_hello_and_nonsense_ends_it() {
     let channel = Connector::plain(served.endpoint("http")).unwrap().connect().await.unwrap();
     let client = WorkerClient::new(channel, None).unwrap();
     let refused = client.stream(WorkerFrame::default()).await.err().unwrap();
-    insta::assert_snapshot!(refused, @"hello is missing; a stream begins with it (invalid-spec)");
+    insta::assert_snapshot!(refused, @"hello is missing; a stream begins with it");
     let (sink, mut frames) = client.stream(hello()).await.unwrap();
     frames.next().await.unwrap().unwrap();
     let attempt = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 0, epoch: Epoch(1) };
     sink.send(WorkerFrame { seq: 1, accepted: vec![attempt], ..WorkerFrame::default() }).await.unwrap();
     let error = frames.next().await.unwrap().unwrap_err();
-    insta::assert_snapshot!(error, @"ref.attempt: is 0; attempts count from 1 (invalid-spec)");
+    insta::assert_snapshot!(error, @"ref.attempt: is 0; attempts count from 1");
     assert!(WorkerClient::new(served_channel(&served).await, Some("a\nb")).is_err());
     let old = Registration { protocol: ProtocolRange { min: 7, max: 9 }, ..registration() };
-    insta::assert_snapshot!(client.register(old).await.unwrap_err(), @"this server speaks protocols 2 to 2 (precondition)");
+    insta::assert_snapshot!(client.register(old).await.unwrap_err(), @"this server speaks protocols 2 to 2");
 }
 
 pub(crate) async fn served_channel(served: &Served) -> tonic::transport::Channel {
@@ -200,7 +201,7 @@ async fn fleet() -> (Authority, Served) {
 }
 
 /// Registers over a connector; connecting and the first call are both allowed to fail.
-async fn join(connector: &Connector, worker: &str) -> Result<Registered, Refusal> {
+async fn join(connector: &Connector, worker: &str) -> Result<Registered, Problem> {
     let channel = connector.connect().await?;
     let registration = Registration { worker: worker.parse().unwrap(), ..registration() };
     WorkerClient::new(channel, None)?.register(registration).await
@@ -229,7 +230,7 @@ async fn servers_that_are_not_the_fleets_are_refused() {
     let (authority, served) = fleet().await;
     let wrong = JoinToken::new("t", [1; 32], [0; 32]).unwrap();
     let error = Connector::joining(served.endpoint("https"), &wrong).unwrap().connect().await.unwrap_err();
-    assert!(error.detail.contains("UnknownIssuer"), "{error}");
+    assert!(error.message.contains("UnknownIssuer"), "{error}");
     let (other, _) = Authority::create(now()).unwrap();
     let strange = Connector::fleet(served.endpoint("https"), other.certificate(), None).unwrap();
     assert!(strange.connect().await.is_err());
@@ -291,10 +292,10 @@ fn plain_text_is_for_this_machine_only() {
     }
     assert!(check_address("127.0.0.1:1".parse().unwrap(), None).is_ok());
     assert!(check_address("[::1]:1".parse().unwrap(), None).is_ok());
-    insta::assert_snapshot!(check_address("0.0.0.0:7071".parse().unwrap(), None).unwrap_err(), @"0.0.0.0:7071 can be reached from outside; give the server TLS and tokens, or listen on 127.0.0.1 (precondition)");
+    insta::assert_snapshot!(check_address("0.0.0.0:7071".parse().unwrap(), None).unwrap_err(), @"0.0.0.0:7071 can be reached from outside; give the server TLS and tokens, or listen on 127.0.0.1");
     let error = |text: &str| text.parse::<Endpoint>().unwrap_err();
-    insta::assert_snapshot!(error("http://example.com:7071"), @"`http://example.com:7071` is no address of a server: plain text is for this machine only; use https:// (invalid-spec)");
-    insta::assert_snapshot!(error("example.com"), @"`example.com` is no address of a server: it begins with neither https:// nor http:// (invalid-spec)");
+    insta::assert_snapshot!(error("http://example.com:7071"), @"`http://example.com:7071` is no address of a server: plain text is for this machine only; use https://");
+    insta::assert_snapshot!(error("example.com"), @"`example.com` is no address of a server: it begins with neither https:// nor http://");
     for good in ["http://localhost:1", "http://[::1]:1", "http://127.3.2.1", "https://example.com"] {
         assert!(good.parse::<Endpoint>().is_ok(), "{good}");
     }

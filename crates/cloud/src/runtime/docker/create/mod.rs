@@ -7,7 +7,7 @@ use bollard::models::{
     ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountType, RestartPolicy,
     RestartPolicyNameEnum,
 };
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 
 use super::engine::Facts;
 use super::label;
@@ -156,14 +156,14 @@ fn security(container: &ContainerPlan, around: &Surroundings<'_>) -> Vec<String>
 }
 
 /// The text of a seccomp profile that is a file of this machine; the engine wants the text.
-pub(super) fn seccomp(container: &ContainerPlan) -> Result<Option<String>, PortError> {
+pub(super) fn seccomp(container: &ContainerPlan) -> Result<Option<String>, Problem> {
     let path = match container.seccomp.as_deref() {
         None | Some("Unconfined" | "RuntimeDefault") => return Ok(None),
         Some(path) => path,
     };
     let fail = |why: String| {
         let message = format!("the seccomp profile {path} of container `{}` cannot be used: {why}", container.name);
-        PortError::new(Class::Invalid, message)
+        Problem::new(Class::Invalid, message)
     };
     let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
     serde_json::from_str::<serde_json::Value>(&text).map_err(|error| fail(error.to_string()))?;

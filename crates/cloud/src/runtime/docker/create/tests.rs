@@ -177,7 +177,7 @@ fn seccomp_profiles_are_read_and_checked() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("profile.json");
     let of = |seccomp: &str| seccomp_of(seccomp);
-    fn seccomp_of(profile: &str) -> Result<Option<String>, PortError> {
+    fn seccomp_of(profile: &str) -> Result<Option<String>, Problem> {
         seccomp(&ContainerPlan { name: "main".to_owned(), seccomp: Some(profile.to_owned()), ..Default::default() })
     }
     assert_eq!(of("RuntimeDefault").unwrap(), None);

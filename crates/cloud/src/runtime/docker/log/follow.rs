@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(in crate::runtime::docker) struct Follower {
     finish: CancellationToken,
-    task: AbortOnDropHandle<Result<(), PortError>>,
+    task: AbortOnDropHandle<Result<(), Problem>>,
 }
 
 impl Follower {
@@ -37,13 +37,11 @@ impl Follower {
     ///
     /// # Errors
     /// Transient and Capacity when that is to be tried again, with a new follower.
-    pub(in crate::runtime::docker) async fn finish(self) -> Result<(), PortError> {
+    pub(in crate::runtime::docker) async fn finish(self) -> Result<(), Problem> {
         self.finish.cancel();
         match self.task.await {
             Ok(result) => result,
-            Err(stopped) => {
-                Err(PortError::new(Class::Transient, "the task that reads the log stopped").because(stopped))
-            }
+            Err(stopped) => Err(Problem::new(Class::Transient, "the task that reads the log stopped").because(stopped)),
         }
     }
 }
@@ -51,12 +49,12 @@ impl Follower {
 /// Why a log could not be read on.
 enum FollowError {
     /// The engine did not send it; what was sent is written.
-    Engine(PortError),
+    Engine(Problem),
     /// It could not be written; what the sink knows no longer fits the files.
-    Files(PortError),
+    Files(Problem),
 }
 
-async fn follow(engine: Engine, id: String, mut sink: Sink, finish: CancellationToken) -> Result<(), PortError> {
+async fn follow(engine: Engine, id: String, mut sink: Sink, finish: CancellationToken) -> Result<(), Problem> {
     while !finish.is_cancelled() {
         let read = tokio::select! {
             // What has been read is written before this is looked at: a batch is taken between two awaits.
@@ -100,7 +98,7 @@ async fn read(engine: &Engine, id: &str, sink: &mut Sink, follow: bool) -> Resul
     Ok(())
 }
 
-fn unwritten(error: std::io::Error, id: &str) -> PortError {
-    let error = PortError::from(error);
-    PortError::new(error.class, format!("writing the log of container `{id}` failed: {error}"))
+fn unwritten(error: std::io::Error, id: &str) -> Problem {
+    let error = Problem::from(error);
+    Problem::new(error.class, format!("writing the log of container `{id}` failed: {error}"))
 }

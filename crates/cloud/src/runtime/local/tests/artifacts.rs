@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::attempt::{ArtifactCollection, ArtifactDelivery, ArtifactSource, EndResult, FileTrouble, OutputFile};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::Substrate;
 use orlop_core::spec::artifact::HttpSource;
 use orlop_core::spec::status::ArtifactLocation;
@@ -58,7 +58,7 @@ async fn why_an_accepted_attempt_does_not_run_is_told_at_once_and_that_it_runs_a
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["run"]}));
     spec.inputs = vec![stored("model", "/m", bench.store.hold(&[("", "weights")]))];
-    let busy = || PortError::new(Class::Transient, "the server answers 500").with_reason("ArtifactUnavailable");
+    let busy = || Problem::new(Class::Transient, "the server answers 500").with_reason("ArtifactUnavailable");
     bench.store.faults.lock().unwrap().extend([busy(), busy(), busy()]);
     let substrate = bench.open();
     let began = Instant::now();
@@ -173,7 +173,7 @@ async fn what_only_the_engine_may_read_is_fetched_through_it() {
     let mut spec = spec("s", mounted);
     bench.set_volumes(&mut spec, json!([{"name": "work"}]));
     spec.output_artifacts = vec![output("tree", "/data")];
-    bench.store.faults.lock().unwrap().push(PortError::new(Class::Denied, "permission denied"));
+    bench.store.faults.lock().unwrap().push(Problem::new(Class::Denied, "permission denied"));
     let substrate = bench.open();
     substrate.start(spec).await.unwrap();
     substrate.next().await;
@@ -230,8 +230,8 @@ async fn a_success_whose_artifact_cannot_be_stored_is_none() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["write", "/out", "x"]}));
     spec.output_artifacts = vec![output("o", "/out")];
-    let too_large = || PortError::new(Class::Invalid, "larger than --artifact-max-bytes").with_reason("OutputTooLarge");
-    let full = || PortError::new(Class::Capacity, "the disk is full");
+    let too_large = || Problem::new(Class::Invalid, "larger than --artifact-max-bytes").with_reason("OutputTooLarge");
+    let full = || Problem::new(Class::Capacity, "the disk is full");
     bench.store.faults.lock().unwrap().extend([too_large(), full(), full()]);
     let substrate = bench.open();
     substrate.start(spec).await.unwrap();
@@ -246,7 +246,7 @@ async fn an_attempt_can_be_cancelled_while_its_artifacts_come() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["exit", "0"]}));
     spec.inputs = vec![stored("model", "/m", bench.store.hold(&[("", "weights")]))];
-    let busy = || PortError::new(Class::Transient, "busy").retry_after(std::time::Duration::from_secs(3_600));
+    let busy = || Problem::new(Class::Transient, "busy").retry_after(std::time::Duration::from_secs(3_600));
     bench.store.faults.lock().unwrap().extend([busy(), busy()]);
     let substrate = bench.open();
     substrate.start(spec).await.unwrap();
@@ -266,7 +266,7 @@ async fn an_attempt_can_be_cancelled_while_its_outputs_are_taken() {
         bench.set_volumes(&mut spec, json!([{"name": "work"}]));
         Arc::make_mut(&mut spec.template)["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
             json!([{"name": "work", "mountPath": "/data"}]);
-        let busy = || PortError::new(Class::Transient, "busy").retry_after(Duration::from_secs(3_600));
+        let busy = || Problem::new(Class::Transient, "busy").retry_after(Duration::from_secs(3_600));
         bench.store.faults.lock().unwrap().extend([busy(), busy()]);
         let substrate = bench.open();
         substrate.start(spec).await.unwrap();

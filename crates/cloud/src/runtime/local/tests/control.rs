@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::attempt::{AttemptEnd, AttemptSpec, EndResult};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::Substrate;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -171,7 +171,7 @@ async fn an_attempt_that_cannot_be_suspended_keeps_its_clock_and_its_pods() {
     let wanted = job(json!({"activeDeadlineSeconds": 60, "parallelism": 2, "completions": 2}), json!(["run"]));
     substrate.start(wanted).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    bench.fake.world().unwilling.push_back(PortError::new(Class::Invalid, "this engine cannot pause"));
+    bench.fake.world().unwilling.push_back(Problem::new(Class::Invalid, "this engine cannot pause"));
     substrate.suspend(&key("s")).await.unwrap_err();
     assert!(bench.fake.world().pods.values().all(|pod| !pod.frozen), "all or none");
     assert_eq!((failure(&end(&substrate).await).0, began.elapsed().as_secs()), ("DeadlineExceeded", 60));
@@ -185,8 +185,7 @@ async fn a_pod_that_cannot_be_suspended_yet_can_be_cancelled() {
     first.start(wanted.clone()).await.unwrap();
     first.suspend(&key("s")).await.unwrap();
     drop(first);
-    let never =
-        || PortError::new(Class::Transient, "the engine does not answer").retry_after(Duration::from_secs(9_999));
+    let never = || Problem::new(Class::Transient, "the engine does not answer").retry_after(Duration::from_secs(9_999));
     bench.fake.world().unwilling.extend([never(), never()]);
     let next = bench.open();
     next.adopt(wanted).await.unwrap();
@@ -349,7 +348,7 @@ async fn a_later_pod_that_cannot_be_created_now_is_tried_again() {
     let bench = Bench::new();
     let substrate = bench.open();
     substrate.start(job(json!({"completions": 2}), json!(["take", "100"]))).await.unwrap();
-    let busy = || PortError::new(Class::Transient, "busy");
+    let busy = || Problem::new(Class::Transient, "busy");
     bench.fake.world().refusals.extend([busy(), busy()]);
     assert_eq!(end(&substrate).await.result, EndResult::Succeeded);
     assert_eq!(bench.fake.plans().len(), 2);

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use orlop_core::attempt::{AttemptEnd, EndResult};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::Substrate;
 use serde_json::json;
 
@@ -113,7 +113,7 @@ async fn a_pod_somebody_deleted_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_start_whose_outcome_is_unknown_is_found_by_the_next_try() {
     let bench = Bench::new();
-    bench.fake.world().doubts.push_back(PortError::new(Class::Transient, "connection lost"));
+    bench.fake.world().doubts.push_back(Problem::new(Class::Transient, "connection lost"));
     let substrate = bench.open();
     let wanted = spec("s", json!({"command": ["take", "50"]}));
     assert_eq!(substrate.start(wanted.clone()).await.unwrap_err().class, Class::Transient);
@@ -125,7 +125,7 @@ async fn a_start_whose_outcome_is_unknown_is_found_by_the_next_try() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_attempt_is_not_created_by_who_takes_it_up() {
     let bench = Bench::new();
-    bench.fake.world().refusals.push_back(PortError::new(Class::Transient, "busy"));
+    bench.fake.world().refusals.push_back(Problem::new(Class::Transient, "busy"));
     let first = bench.open();
     let wanted = spec("s", json!({"command": ["run"]}));
     first.start(wanted.clone()).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn a_cancelled_attempt_is_not_created_by_who_takes_it_up() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_attempt_whose_start_was_unclear_is_ended() {
     let bench = Bench::new();
-    bench.fake.world().doubts.push_back(PortError::new(Class::Transient, "connection lost"));
+    bench.fake.world().doubts.push_back(Problem::new(Class::Transient, "connection lost"));
     let first = bench.open();
     first.start(spec("s", json!({"command": ["run"]}))).await.unwrap_err();
     drop(first);
@@ -156,7 +156,7 @@ async fn a_cancelled_attempt_whose_start_was_unclear_is_ended() {
 #[tokio::test(start_paused = true)]
 async fn what_can_never_run_leaves_nothing() {
     let bench = Bench::new();
-    let refusal = PortError::new(Class::Invalid, "no such image").with_reason("TemplateInvalid");
+    let refusal = Problem::new(Class::Invalid, "no such image").with_reason("TemplateInvalid");
     bench.fake.world().refusals.push_back(refusal);
     let substrate = bench.open();
     let error = substrate.start(spec("s", json!({"command": ["run"]}))).await.unwrap_err();
@@ -171,12 +171,12 @@ async fn what_can_never_run_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_cannot_see_is_asked_again() {
     let bench = Bench::new();
-    let blind = || PortError::new(Class::Transient, "daemon restarts");
+    let blind = || Problem::new(Class::Transient, "daemon restarts");
     bench.fake.world().blindness.extend([blind(), blind(), blind()]);
     let substrate = bench.open();
     substrate.start(spec("s", json!({"command": ["exit", "0"]}))).await.unwrap();
     assert_eq!(end(&substrate).await.result, EndResult::Succeeded);
-    bench.fake.world().blindness.push_back(PortError::new(Class::Fatal, "records are damaged"));
+    bench.fake.world().blindness.push_back(Problem::new(Class::Fatal, "records are damaged"));
     substrate.start(spec("t", json!({"command": ["run"]}))).await.unwrap();
     assert_eq!(end(&substrate).await.result, EndResult::Lost);
 }
@@ -184,7 +184,7 @@ async fn a_runtime_that_cannot_see_is_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn who_watches_learns_that_what_runs_a_pod_cannot_be_reached_and_that_it_is_reached_again() {
     let bench = Bench::new();
-    let away = || PortError::new(Class::Transient, "connection refused");
+    let away = || Problem::new(Class::Transient, "connection refused");
     bench.fake.world().blindness.extend([away(), away(), away()]);
     let substrate = bench.open();
     substrate.start(spec("s", json!({"command": ["take", "60000"]}))).await.unwrap();
@@ -201,7 +201,7 @@ async fn what_is_kept_for_an_attempt_is_free_once_it_is_confirmed_to_be_gone() {
     let substrate = bench.open();
     substrate.start(spec("s", json!({"command": ["resist"]}))).await.unwrap();
     substrate.cancel(&key("s"), Some(std::time::Duration::ZERO)).await.unwrap();
-    bench.fake.world().blindness.extend(std::iter::repeat_with(|| PortError::new(Class::Transient, "away")).take(99));
+    bench.fake.world().blindness.extend(std::iter::repeat_with(|| Problem::new(Class::Transient, "away")).take(99));
     substrate.release(&key("s")).await.unwrap();
     assert_eq!(end(&substrate).await.result, EndResult::Cancelled);
     substrate.release(&key("s")).await.unwrap();

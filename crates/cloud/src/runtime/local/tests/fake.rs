@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::clock::Clock;
 use orlop_core::time::Time;
 use tokio::sync::Notify;
@@ -46,13 +46,13 @@ struct Shared {
 pub(super) struct World {
     pub(super) pods: BTreeMap<PodKey, FakePod>,
     /// What the next starts are answered, before anything is created.
-    pub(super) refusals: VecDeque<PortError>,
+    pub(super) refusals: VecDeque<Problem>,
     /// What the next starts are answered after the pod was created.
-    pub(super) doubts: VecDeque<PortError>,
+    pub(super) doubts: VecDeque<Problem>,
     /// What the next waits are answered.
-    pub(super) blindness: VecDeque<PortError>,
+    pub(super) blindness: VecDeque<Problem>,
     /// How the next freezings are answered.
-    pub(super) unwilling: VecDeque<PortError>,
+    pub(super) unwilling: VecDeque<Problem>,
     /// How long a start takes.
     pub(super) slowness: Duration,
     pub(super) removed: Vec<PodKey>,
@@ -194,7 +194,7 @@ impl PodRuntime for Fake {
         "Fake"
     }
 
-    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {
+    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, Problem> {
         let slowness = self.world().slowness;
         let mut slow = pin!(sleep(slowness));
         loop {
@@ -227,7 +227,7 @@ impl PodRuntime for Fake {
         doubt.map_or(Ok(handle), Err)
     }
 
-    async fn wait(&self, key: &PodKey, _directory: &Path) -> Result<PodExit, PortError> {
+    async fn wait(&self, key: &PodKey, _directory: &Path) -> Result<PodExit, Problem> {
         if let Some(error) = self.world().blindness.pop_front() {
             return Err(error);
         }
@@ -238,7 +238,7 @@ impl PodRuntime for Fake {
         Ok(self.until(key, |pod| pod.exit.clone()).await)
     }
 
-    async fn stop(&self, key: &PodKey, _directory: &Path, grace: Duration) -> Result<(), PortError> {
+    async fn stop(&self, key: &PodKey, _directory: &Path, grace: Duration) -> Result<(), Problem> {
         if let Some(pod) = self.world().pods.get_mut(key) {
             pod.stops.push(grace);
         }
@@ -246,7 +246,7 @@ impl PodRuntime for Fake {
         Ok(())
     }
 
-    async fn freeze(&self, key: &PodKey, _directory: &Path, on: bool) -> Result<(), PortError> {
+    async fn freeze(&self, key: &PodKey, _directory: &Path, on: bool) -> Result<(), Problem> {
         if let Some(error) = self.world().unwilling.pop_front() {
             return Err(error);
         }
@@ -257,17 +257,17 @@ impl PodRuntime for Fake {
         Ok(())
     }
 
-    async fn fetch(&self, key: &PodKey, _plan: &PodPlan, inside: &str, scratch: &Path) -> Result<PathBuf, PortError> {
+    async fn fetch(&self, key: &PodKey, _plan: &PodPlan, inside: &str, scratch: &Path) -> Result<PathBuf, Problem> {
         let mut world = self.world();
         world.fetched.push(inside.to_owned());
         let text = world.pods.get(key).and_then(|pod| pod.files.get(inside)).cloned();
-        let text = text.ok_or_else(|| PortError::new(Class::NotFound, format!("there is nothing at {inside}")))?;
+        let text = text.ok_or_else(|| Problem::new(Class::NotFound, format!("there is nothing at {inside}")))?;
         let path = scratch.join(inside.replace('/', "_"));
         std::fs::write(&path, text)?;
         Ok(path)
     }
 
-    async fn remove(&self, key: &PodKey, _directory: &Path) -> Result<(), PortError> {
+    async fn remove(&self, key: &PodKey, _directory: &Path) -> Result<(), Problem> {
         self.world().removed.push(key.clone());
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::name::sha256_hex;
 use orlop_core::ports::artifact::ArtifactStore;
 use orlop_core::spec::artifact::{Archive, HttpSource};
@@ -18,7 +18,7 @@ use crate::download::Download;
 #[derive(Default)]
 pub(super) struct MemoryStore {
     pub(super) trees: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
-    pub(super) faults: Mutex<Vec<PortError>>,
+    pub(super) faults: Mutex<Vec<Problem>>,
 }
 
 impl MemoryStore {
@@ -31,14 +31,14 @@ impl MemoryStore {
         ArtifactLocation { kind: "cas".into(), reference: reference.clone(), size_bytes: 1, sha256: reference }
     }
 
-    fn fault(&self) -> Result<(), PortError> {
+    fn fault(&self) -> Result<(), Problem> {
         self.faults.lock().unwrap().pop().map_or(Ok(()), Err)
     }
 }
 
 #[async_trait]
 impl ArtifactStore for MemoryStore {
-    async fn put(&self, source: &Path, _archive: Option<Archive>) -> Result<ArtifactLocation, PortError> {
+    async fn put(&self, source: &Path, _archive: Option<Archive>) -> Result<ArtifactLocation, Problem> {
         self.fault()?;
         if source.is_dir() {
             let mut files = Vec::new();
@@ -58,11 +58,11 @@ impl ArtifactStore for MemoryStore {
         _archive: Option<Archive>,
         _unpack: bool,
         target: &Path,
-    ) -> Result<(), PortError> {
+    ) -> Result<(), Problem> {
         self.fault()?;
         assert!(!target.exists() && target.parent().unwrap().is_dir(), "{}", target.display());
         let tree = self.trees.lock().unwrap().get(&location.reference).cloned();
-        let tree = tree.ok_or_else(|| PortError::new(Class::NotFound, "no such artifact"))?;
+        let tree = tree.ok_or_else(|| Problem::new(Class::NotFound, "no such artifact"))?;
         if let (1, Some(text)) = (tree.len(), tree.get("")) {
             return Ok(fs::write(target, text)?);
         }
@@ -73,7 +73,7 @@ impl ArtifactStore for MemoryStore {
         Ok(())
     }
 
-    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, PortError> {
+    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, Problem> {
         Ok(self.trees.lock().unwrap().contains_key(&location.reference))
     }
 }
@@ -83,9 +83,9 @@ pub(super) struct Echo;
 
 #[async_trait]
 impl Download for Echo {
-    async fn fetch(&self, source: &HttpSource, target: &Path) -> Result<(), PortError> {
+    async fn fetch(&self, source: &HttpSource, target: &Path) -> Result<(), Problem> {
         if source.url.ends_with("/missing") {
-            return Err(PortError::new(Class::NotFound, format!("{} answers 404", source.url)));
+            return Err(Problem::new(Class::NotFound, format!("{} answers 404", source.url)));
         }
         Ok(fs::write(target, &source.url)?)
     }

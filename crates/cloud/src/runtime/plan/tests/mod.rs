@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use orlop_core::attempt::AttemptKey;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ impl Bench {
         self
     }
 
-    fn plan(&self, template: &Value) -> Result<PodPlan, PortError> {
+    fn plan(&self, template: &Value) -> Result<PodPlan, Problem> {
         let template = JobTemplate::read(template, &TemplatePolicy::default())?;
         let attempt = AttemptKey { flow: "f".into(), step: "s".into(), item: None, attempt: 1 };
         let key = PodKey { attempt, pod: 2 };
@@ -105,7 +105,7 @@ fn with(fields: Value) -> Value {
     job
 }
 
-fn read(template: &Value) -> Result<JobTemplate, PortError> {
+fn read(template: &Value) -> Result<JobTemplate, Problem> {
     JobTemplate::read(template, &TemplatePolicy::default())
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::job::Pull;
 use orlop_core::time::Time;
 
@@ -46,13 +46,13 @@ pub(super) enum Refused {
     Request(String),
     /// Its image.
     #[error("{0}")]
-    Image(PortError),
+    Image(Problem),
     /// The engine.
     #[error("{0}")]
-    Engine(PortError),
+    Engine(Problem),
     /// Its command.
     #[error("command `{0}` cannot be run: {1}")]
-    Command(String, PortError, i32),
+    Command(String, Problem, i32),
 }
 
 impl Refused {
@@ -112,7 +112,7 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
         Created::New(container) => container,
         Created::Taken(told) => {
             let message = format!("creating container `{name}` failed: {told}; remove the container of that name");
-            return Err(Refused::Engine(PortError::new(Class::Conflict, message)));
+            return Err(Refused::Engine(Problem::new(Class::Conflict, message)));
         }
     };
     let tap = Tap::new(engine.attach(&container).await.map_err(Refused::Engine)?);
@@ -219,8 +219,8 @@ fn open_to_all(dir: &Path, secrets: Option<&Path>) -> io::Result<()> {
 }
 
 /// An engine may quote what it does not like.
-fn masked(plan: &AttemptPlan, error: &PortError) -> PortError {
+fn masked(plan: &AttemptPlan, error: &Problem) -> Problem {
     let masker = masker(plan.secrets.iter().map(|secret| secret.value.as_str()));
     // The cause holds the same text, so it goes.
-    PortError::new(error.class, masker.mask_text(&error.message))
+    Problem::new(error.class, masker.mask_text(&error.message))
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::task::TaskRef;
 use tokio::sync::mpsc;
 
@@ -42,7 +42,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn new(options: ContainerOptions, events: Arc<dyn AttemptEvents>) -> Result<Arc<Self>, PortError> {
+    pub(super) fn new(options: ContainerOptions, events: Arc<dyn AttemptEvents>) -> Result<Arc<Self>, Problem> {
         request::check_network(options.network.as_deref())?;
         let endpoints = connect::candidates(options.address.as_deref())?;
         let logins = Logins::new(options.logins.clone().or_else(Logins::default_config));
@@ -53,7 +53,7 @@ impl Hub {
     }
 
     /// The engine; connects where that was not done yet.
-    pub(super) async fn engine(&self) -> Result<Engine, PortError> {
+    pub(super) async fn engine(&self) -> Result<Engine, Problem> {
         let known = lock(&self.engine).clone();
         if let Some(engine) = known {
             return Ok(engine);
@@ -64,7 +64,7 @@ impl Hub {
     }
 
     /// Whether the engine answers. One that was away is looked through for what nobody knows.
-    pub(super) async fn check(&self) -> Result<(), PortError> {
+    pub(super) async fn check(&self) -> Result<(), Problem> {
         let asked = match self.engine().await {
             Ok(engine) => engine.ping().await.map(|()| engine),
             Err(error) => Err(error),
@@ -89,7 +89,7 @@ impl Hub {
     }
 
     /// Removes containers of this worker whose attempts nobody knows.
-    async fn sweep(&self, engine: &Engine) -> Result<(), PortError> {
+    async fn sweep(&self, engine: &Engine) -> Result<(), Problem> {
         let supervised: BTreeSet<TaskRef> = supervise::all(&self.options.work)?.into_iter().collect();
         for (id, container) in self.containers(engine).await? {
             if !self.is_live(&id) && !supervised.contains(&id) {
@@ -102,7 +102,7 @@ impl Hub {
 
     /// Removes containers that programs of attempts made for themselves: those of this attempt, or of all that have no
     /// directory any more, so that nothing of them runs.
-    pub(super) async fn clear_made(&self, engine: &Engine, by: Option<&TaskRef>) -> Result<(), PortError> {
+    pub(super) async fn clear_made(&self, engine: &Engine, by: Option<&TaskRef>) -> Result<(), Problem> {
         let Some(makers) = &self.options.makers else { return Ok(()) };
         let filter = request::made_by_filter(&self.options.mark, by);
         let all = engine.labelled(filter, "listing the containers that attempts made").await?;
@@ -116,14 +116,14 @@ impl Hub {
     }
 
     /// All containers of this worker.
-    pub(super) async fn containers(&self, engine: &Engine) -> Result<Vec<(TaskRef, request::Seen)>, PortError> {
+    pub(super) async fn containers(&self, engine: &Engine) -> Result<Vec<(TaskRef, request::Seen)>, Problem> {
         let filter = request::filter(&self.options.mark, None);
         let all = engine.labelled(filter, "listing the containers of this worker").await?;
         Ok(all.iter().filter_map(request::seen).collect())
     }
 
     /// The containers of one attempt.
-    pub(super) async fn containers_of(&self, engine: &Engine, id: &TaskRef) -> Result<Vec<request::Seen>, PortError> {
+    pub(super) async fn containers_of(&self, engine: &Engine, id: &TaskRef) -> Result<Vec<request::Seen>, Problem> {
         let filter = request::filter(&self.options.mark, Some(id));
         let all = engine.labelled(filter, &format!("listing the containers of attempt {id}")).await?;
         Ok(all.iter().filter_map(request::seen).map(|(_, seen)| seen).collect())
@@ -159,7 +159,7 @@ impl Hub {
 }
 
 /// Whether trying again may help.
-pub(super) fn is_passing(error: &PortError) -> bool {
+pub(super) fn is_passing(error: &Problem) -> bool {
     error.class.is_retryable() || error.class == Class::NotFound
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::task::{TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -210,7 +210,7 @@ impl Life<'_> {
     ///
     /// # Errors
     /// The engine does not answer any more.
-    async fn watch(&mut self, tap: &mut Tap) -> Result<(), PortError> {
+    async fn watch(&mut self, tap: &mut Tap) -> Result<(), Problem> {
         let (engine, container) = (self.engine.clone(), self.container.clone());
         let mut waiting = std::pin::pin!(async move { engine.ended(&container).await });
         loop {
@@ -231,7 +231,7 @@ impl Life<'_> {
     }
 
     /// What the container does, once the engine says so.
-    async fn observe(&mut self, waited: Result<(), PortError>) -> Observed {
+    async fn observe(&mut self, waited: Result<(), Problem>) -> Observed {
         let mut trouble = waited.err();
         let mut pause = TRY_MIN;
         loop {

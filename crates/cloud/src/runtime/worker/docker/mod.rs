@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
@@ -123,7 +123,7 @@ impl ContainerRuntime {
     /// # Errors
     /// Invalid when the engine's address or the network cannot be used; else when its directories or its thread cannot be
     /// made.
-    pub fn new(options: ContainerOptions, events: Arc<dyn AttemptEvents>) -> Result<Self, PortError> {
+    pub fn new(options: ContainerOptions, events: Arc<dyn AttemptEvents>) -> Result<Self, Problem> {
         let hub = Hub::new(options, events)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
@@ -154,9 +154,9 @@ impl ContainerRuntime {
     /// Does something on the thread of this runtime, where the connections to the engine live.
     async fn there<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, PortError>> + Send + 'static,
-    ) -> Result<T, PortError> {
-        let stopped = |error| PortError::new(Class::Transient, "the runtime of containers stopped").because(error);
+        work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let stopped = |error| Problem::new(Class::Transient, "the runtime of containers stopped").because(error);
         self.tasks.spawn(work).await.unwrap_or_else(|error| Err(stopped(error)))
     }
 }
@@ -224,12 +224,12 @@ impl JobRuntime for ContainerRuntime {
         }
     }
 
-    async fn list(&self) -> Result<Vec<Remains>, PortError> {
+    async fn list(&self) -> Result<Vec<Remains>, Problem> {
         let hub = Arc::clone(&self.hub);
         self.there(async move { remains::list(&hub).await }).await
     }
 
-    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), PortError> {
+    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), Problem> {
         if let Some(followers) = &self.followers
             && Control::of(&self.hub.options.work, &id).exists()
         {
@@ -240,12 +240,12 @@ impl JobRuntime for ContainerRuntime {
         Ok(())
     }
 
-    async fn remove(&self, id: TaskRef) -> Result<(), PortError> {
+    async fn remove(&self, id: TaskRef) -> Result<(), Problem> {
         let hub = Arc::clone(&self.hub);
         self.there(async move { remains::remove(&hub, &id).await }).await
     }
 
-    async fn clear_made_by(&self, id: TaskRef) -> Result<(), PortError> {
+    async fn clear_made_by(&self, id: TaskRef) -> Result<(), Problem> {
         let hub = Arc::clone(&self.hub);
         self.there(async move {
             let cleared = match hub.engine().await {
@@ -258,12 +258,12 @@ impl JobRuntime for ContainerRuntime {
         .await
     }
 
-    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
+    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, Problem> {
         let (hub, ids) = (Arc::clone(&self.hub), ids.to_vec());
         self.there(async move { usage::look(&hub, &ids).await }).await
     }
 
-    async fn check(&self) -> Result<(), PortError> {
+    async fn check(&self) -> Result<(), Problem> {
         let hub = Arc::clone(&self.hub);
         self.there(async move { hub.check().await }).await
     }

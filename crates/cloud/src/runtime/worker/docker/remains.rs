@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::spec::job::SecretAs;
 use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_core::time::Time;
@@ -76,16 +76,16 @@ async fn read_plan(hub: &Hub, engine: &Engine, id: &TaskRef, container: &str) ->
 ///
 /// # Errors
 /// NotFound when nothing does.
-pub(super) fn left_a_trace(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
+pub(super) fn left_a_trace(hub: &Hub, id: &TaskRef) -> Result<(), Problem> {
     let control = Control::of(&hub.options.work, id);
     if hub.is_live(id) || control.exists() || place(hub, id).exists() || hub.directories.of(id).exists() {
         return Ok(());
     }
-    Err(PortError::new(Class::NotFound, format!("attempt {id} left no trace on this machine")))
+    Err(Problem::new(Class::NotFound, format!("attempt {id} left no trace on this machine")))
 }
 
 /// All attempts that left something.
-pub(super) async fn list(hub: &Hub) -> Result<Vec<Remains>, PortError> {
+pub(super) async fn list(hub: &Hub) -> Result<Vec<Remains>, Problem> {
     let containers = match hub.engine().await {
         Ok(engine) => hub.containers(&engine).await,
         Err(error) => Err(error),
@@ -134,7 +134,7 @@ pub(super) async fn found(hub: &Hub, id: &TaskRef) -> Option<RemainingContainer>
     }
 }
 
-async fn try_found(hub: &Hub, id: &TaskRef) -> Result<Option<RemainingContainer>, PortError> {
+async fn try_found(hub: &Hub, id: &TaskRef) -> Result<Option<RemainingContainer>, Problem> {
     let engine = hub.engine().await?;
     let Some(seen) = hub.containers_of(&engine, id).await?.into_iter().find(|seen| seen.began) else {
         return Ok(None);
@@ -147,7 +147,7 @@ async fn try_found(hub: &Hub, id: &TaskRef) -> Result<Option<RemainingContainer>
 }
 
 /// Removes the containers of an attempt, running or not.
-pub(super) async fn discard(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
+pub(super) async fn discard(hub: &Hub, id: &TaskRef) -> Result<(), Problem> {
     let engine = hub.engine().await?;
     for seen in hub.containers_of(&engine, id).await? {
         engine.remove(&seen.id).await?;
@@ -171,7 +171,7 @@ pub(super) fn clear_away(hub: &Hub, plan: &AttemptPlan, outcome: TaskEnd) {
 }
 
 /// Removes all that is left of an attempt.
-pub(super) async fn remove(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
+pub(super) async fn remove(hub: &Hub, id: &TaskRef) -> Result<(), Problem> {
     if left_a_trace(hub, id).is_ok() || hub.engine().await.is_ok() {
         discard(hub, id).await?;
     }

@@ -2,7 +2,7 @@
 
 use bollard::models::ContainerStatsResponse;
 use futures::StreamExt as _;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::task::{TaskRef, Usage};
 use tokio::time::timeout;
 
@@ -33,7 +33,7 @@ pub(super) fn of(stats: &ContainerStatsResponse) -> Usage {
 
 /// What the containers of these attempts use; those that do not run, and those of which the engine does not tell in time,
 /// are left out.
-pub(super) async fn look(hub: &Hub, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
+pub(super) async fn look(hub: &Hub, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, Problem> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }

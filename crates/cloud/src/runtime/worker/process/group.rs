@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::task::{Run, TaskRef};
 
 use super::{Enforce, ProcessOptions};
@@ -14,7 +14,7 @@ use crate::runtime::process::cgroup::{Bounds, Cgroup, Limits, probe};
 const PIDS: u64 = 4096;
 
 /// Refuses what is required and cannot be, and says what else is not limited.
-fn judge(options: &ProcessOptions, limits: &Limits) -> Result<(), PortError> {
+fn judge(options: &ProcessOptions, limits: &Limits) -> Result<(), Problem> {
     let mut missing = limits.missing();
     if options.launcher.is_none() {
         missing = Limits::default().missing();
@@ -28,7 +28,7 @@ fn judge(options: &ProcessOptions, limits: &Limits) -> Result<(), PortError> {
             "limits are required, and this program has no control group (version 2) in which it can limit {missing}; \
              delegate one to it with the controllers cpu, memory and pids, or set `enforce` to auto"
         );
-        return Err(PortError::new(Class::Invalid, message));
+        return Err(Problem::new(Class::Invalid, message));
     }
     // A supervisor is one of many, and its agent has said it.
     if !options.inside {
@@ -52,7 +52,7 @@ impl Groups {
     ///
     /// # Errors
     /// Invalid when they are required and there can be none.
-    pub(super) fn find(options: &ProcessOptions) -> Result<Option<Self>, PortError> {
+    pub(super) fn find(options: &ProcessOptions) -> Result<Option<Self>, Problem> {
         if options.enforce == Enforce::Off {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::named::Named;
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +107,7 @@ pub type Limits = BTreeMap<Limit, u64>;
 ///
 /// # Errors
 /// Invalid with the first that is above what this program has itself.
-pub(super) fn check(limits: &Limits) -> Result<(), PortError> {
+pub(super) fn check(limits: &Limits) -> Result<(), Problem> {
     for (limit, value) in limits.iter().filter(|_| !geteuid().is_root()) {
         let (_, most) = getrlimit(limit.resource()).map_err(io::Error::from)?;
         if *value > most {
@@ -116,7 +116,7 @@ pub(super) fn check(limits: &Limits) -> Result<(), PortError> {
                 "the limit `{}` is {asked}, and this program may give {most} at most; lower it, or run the worker as root",
                 limit.as_str()
             );
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(Problem::new(Class::Invalid, message));
         }
     }
     Ok(())

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::task::TaskRef;
 
 use self::group::Groups;
@@ -149,7 +149,7 @@ impl ProcessRuntime {
     /// # Errors
     /// When its directories, threads or descriptors cannot be made. Invalid when what is asked for cannot be enforced here;
     /// Denied when this program may not run others' attempts.
-    pub fn new(options: ProcessOptions, events: Arc<dyn AttemptEvents>) -> Result<Self, PortError> {
+    pub fn new(options: ProcessOptions, events: Arc<dyn AttemptEvents>) -> Result<Self, Problem> {
         let lanes = match options.lanes {
             0 => std::thread::available_parallelism().map_or(1, usize::from).min(LANES_MAX),
             lanes => lanes,
@@ -211,15 +211,15 @@ fn restrain() -> io::Result<()> {
 }
 
 /// Whether limits and users can be what they are asked to be.
-fn check(options: &ProcessOptions) -> Result<(), PortError> {
+fn check(options: &ProcessOptions) -> Result<(), Problem> {
     if options.users && !nix::unistd::geteuid().is_root() {
         let message = "attempts are to run as users of their tenants, which only root may do; run the worker as root, or \
                        name no users";
-        return Err(PortError::new(Class::Denied, message));
+        return Err(Problem::new(Class::Denied, message));
     }
     if options.launcher.is_none() && (options.users || !options.limits.is_empty()) {
         let message = "limits of resources and users of tenants need a launcher, and this program has none";
-        return Err(PortError::new(Class::Invalid, message));
+        return Err(Problem::new(Class::Invalid, message));
     }
     launcher::check(&options.limits)
 }
@@ -281,12 +281,12 @@ impl JobRuntime for ProcessRuntime {
         }
     }
 
-    async fn list(&self) -> Result<Vec<Remains>, PortError> {
+    async fn list(&self) -> Result<Vec<Remains>, Problem> {
         let shared = Arc::clone(&self.shared);
         blocking(move || remains::list(&shared)).await
     }
 
-    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), PortError> {
+    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), Problem> {
         if let Some(followers) = &self.followers
             && Control::of(&self.shared.options.work, &id).exists()
         {
@@ -296,23 +296,23 @@ impl JobRuntime for ProcessRuntime {
         blocking(move || remains::end(&shared, &id, "agent_restart")).await
     }
 
-    async fn remove(&self, id: TaskRef) -> Result<(), PortError> {
+    async fn remove(&self, id: TaskRef) -> Result<(), Problem> {
         let shared = Arc::clone(&self.shared);
         blocking(move || remains::remove(&shared, &id)).await
     }
 
-    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
+    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, Problem> {
         let (shared, ids) = (Arc::clone(&self.shared), ids.to_vec());
         blocking(move || Ok(in_use::look(&shared, &ids)?)).await
     }
 
-    async fn check(&self) -> Result<(), PortError> {
+    async fn check(&self) -> Result<(), Problem> {
         let work = self.shared.options.work.clone();
         match tokio::fs::metadata(&work).await {
             Ok(_) => Ok(()),
             Err(error) => {
                 let message = format!("the directory of attempts `{}` is not there", work.display());
-                Err(PortError::new(Class::NotFound, message).because(error))
+                Err(Problem::new(Class::NotFound, message).because(error))
             }
         }
     }

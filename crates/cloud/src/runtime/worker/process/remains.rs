@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::task::{TaskEnd, TaskRef};
 
 use super::shared::Shared;
@@ -18,13 +18,13 @@ use crate::runtime::worker::event::AttemptEnd;
 use crate::runtime::worker::{Remains, RemainsState};
 
 /// All attempts that left something.
-pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, PortError> {
+pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, Problem> {
     let mut ids: BTreeSet<TaskRef> = supervise::all(&shared.options.work)?.into_iter().collect();
     ids.extend(shared.directories.all()?);
     ids.into_iter().map(|id| Ok(Remains { id, state: state(shared, &id)? })).collect()
 }
 
-fn state(shared: &Shared, id: &TaskRef) -> Result<RemainsState, PortError> {
+fn state(shared: &Shared, id: &TaskRef) -> Result<RemainsState, Problem> {
     if let Some(state) = supervise::state(&Control::of(&shared.options.work, id))? {
         return Ok(state);
     }
@@ -32,12 +32,12 @@ fn state(shared: &Shared, id: &TaskRef) -> Result<RemainsState, PortError> {
 }
 
 /// Ends what is left of an attempt that nobody keeps, and tells that it is lost.
-pub(super) fn end(shared: &Shared, id: &TaskRef, reason: &str) -> Result<(), PortError> {
+pub(super) fn end(shared: &Shared, id: &TaskRef, reason: &str) -> Result<(), Problem> {
     if !shared.dir(id).exists()
         && !Control::of(&shared.options.work, id).exists()
         && alive(&shared.mark(id))?.is_empty()
     {
-        return Err(PortError::new(Class::NotFound, format!("attempt {id} left no trace on this machine")));
+        return Err(Problem::new(Class::NotFound, format!("attempt {id} left no trace on this machine")));
     }
     remove(shared, id)?;
     shared.events.ended(*id, AttemptEnd::without_run(TaskEnd::Lost, reason, now()));
@@ -46,13 +46,13 @@ pub(super) fn end(shared: &Shared, id: &TaskRef, reason: &str) -> Result<(), Por
 }
 
 /// Ends what is left of an attempt and removes its directories.
-pub(super) fn remove(shared: &Shared, id: &TaskRef) -> Result<(), PortError> {
+pub(super) fn remove(shared: &Shared, id: &TaskRef) -> Result<(), Problem> {
     let mark = shared.mark(id);
     let mut left = alive(&mark)?;
     while !left.is_empty() {
         if kill(&left) {
             let message = format!("processes of attempt {id} may not be killed");
-            return Err(PortError::new(Class::Denied, message));
+            return Err(Problem::new(Class::Denied, message));
         }
         wait_for_any(&left)?;
         left = alive(&mark)?;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 
@@ -33,7 +33,7 @@ struct Inner {
 
 impl Inner {
     /// Pieces of an upload from the one that holds an offset on.
-    async fn pieces(session: &Session, upload: &str, offset: u64) -> Result<Vec<(u64, Vec<u8>)>, PortError> {
+    async fn pieces(session: &Session, upload: &str, offset: u64) -> Result<Vec<(u64, Vec<u8>)>, Problem> {
         const READ: &str = "
             SELECT at, data FROM artifact_pieces
             WHERE upload = $1 AND at >= coalesce(
@@ -44,16 +44,16 @@ impl Inner {
         rows.iter().map(|row| Ok((natural(get(row, 0)?), get(row, 1)?))).collect()
     }
 
-    fn write(&self, text: &str, params: &[Param]) -> Result<u64, PortError> {
+    fn write(&self, text: &str, params: &[Param]) -> Result<u64, Problem> {
         self.run(async { self.writer.session().await?.execute(text, params).await })
     }
 
-    fn numbers(&self, connection: &Connection, text: &str, params: &[Param]) -> Result<Option<u64>, PortError> {
+    fn numbers(&self, connection: &Connection, text: &str, params: &[Param]) -> Result<Option<u64>, Problem> {
         let rows = self.run(async { connection.session().await?.query(text, params).await })?;
         rows.first().map(|row| Ok(natural(get(row, 0)?))).transpose()
     }
 
-    fn names(&self, text: &str, params: &[Param]) -> Result<Vec<String>, PortError> {
+    fn names(&self, text: &str, params: &[Param]) -> Result<Vec<String>, Problem> {
         let rows = self.run(async { self.reader.session().await?.query(text, params).await })?;
         rows.iter().map(|row| get(row, 0)).collect()
     }
@@ -137,7 +137,7 @@ impl ArtifactBackend for PostgresArtifacts {
                     break;
                 }
             }
-            Ok::<_, PortError>((hex(&hash.finalize()), at))
+            Ok::<_, Problem>((hex(&hash.finalize()), at))
         })?;
         if found == sha256 && bytes == total {
             return Ok(());
@@ -163,7 +163,7 @@ impl ArtifactBackend for PostgresArtifacts {
         self.0.write(delete, &[name(upload)]).map(drop).map_err(UploadError::Disk)
     }
 
-    fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, PortError> {
+    fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, Problem> {
         let select = "SELECT upload, bytes FROM artifact_contents WHERE sha256 = $1";
         let rows = self.0.run(async { self.0.reader.session().await?.query(select, &[name(sha256)]).await })?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -171,11 +171,11 @@ impl ArtifactBackend for PostgresArtifacts {
         Ok(Some(Box::new(content)))
     }
 
-    fn uploads(&self) -> Result<Vec<String>, PortError> {
+    fn uploads(&self) -> Result<Vec<String>, Problem> {
         self.0.names("SELECT upload FROM artifact_contents WHERE sha256 IS NULL", &[])
     }
 
-    fn shard(&self, first: u8) -> Result<Vec<String>, PortError> {
+    fn shard(&self, first: u8) -> Result<Vec<String>, Problem> {
         // What follows the last digit of a digest ends the last shard.
         let end = first.checked_add(1).map_or_else(|| "g".to_owned(), |next| format!("{next:02x}"));
         let select = "SELECT sha256 FROM artifact_contents WHERE sha256 >= $1 AND sha256 < $2";
@@ -183,7 +183,7 @@ impl ArtifactBackend for PostgresArtifacts {
         Ok(digests.into_iter().filter(|digest| is_digest(digest)).collect())
     }
 
-    fn remove(&self, sha256: &str) -> Result<(), PortError> {
+    fn remove(&self, sha256: &str) -> Result<(), Problem> {
         let delete = "WITH gone AS (DELETE FROM artifact_contents WHERE sha256 = $1 RETURNING upload)
                       DELETE FROM artifact_pieces USING gone WHERE artifact_pieces.upload = gone.upload";
         self.0.write(delete, &[name(sha256)]).map(drop)
@@ -218,7 +218,7 @@ impl ArtifactContent for Content {
                 }
                 if data.len() == before {
                     let message = "the artifact was removed while it was read";
-                    return Err(PortError::new(Class::NotFound, message));
+                    return Err(Problem::new(Class::NotFound, message));
                 }
             }
             data.truncate(most);

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio::sync::Mutex;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
@@ -28,14 +28,14 @@ pub(super) struct Session {
 }
 
 /// Waits for something of the database, if there is a bound no longer than that.
-async fn within<T>(bound: Option<Duration>, work: impl Future<Output = Result<T, PortError>>) -> Result<T, PortError> {
+async fn within<T>(bound: Option<Duration>, work: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
     let Some(bound) = bound else { return work.await };
     tokio::time::timeout(bound, work).await.unwrap_or_else(|_| {
         let message = format!(
             "the fleet store says nothing for {} s; check that PostgreSQL runs, is reachable and holds no lock",
             bound.as_secs_f64()
         );
-        Err(PortError::new(Class::Transient, message))
+        Err(Problem::new(Class::Transient, message))
     })
 }
 
@@ -57,12 +57,12 @@ impl Session {
     }
 
     /// Prepares statements, those that are not yet.
-    pub(super) async fn prepare(&self, text: &str) -> Result<Statement, PortError> {
+    pub(super) async fn prepare(&self, text: &str) -> Result<Statement, Problem> {
         self.statement(text).await.map_err(|error| classify("preparing a statement of", &error))
     }
 
     /// Rows of a statement.
-    pub(super) async fn query(&self, text: &str, params: &[Param]) -> Result<Vec<Row>, PortError> {
+    pub(super) async fn query(&self, text: &str, params: &[Param]) -> Result<Vec<Row>, Problem> {
         let failed = |error: tokio_postgres::Error| classify("reading", &error);
         let reading = async {
             let statement = self.statement(text).await.map_err(failed)?;
@@ -72,7 +72,7 @@ impl Session {
     }
 
     /// Carries a statement out and gives the number of rows it touched.
-    pub(super) async fn execute(&self, text: &str, params: &[Param]) -> Result<u64, PortError> {
+    pub(super) async fn execute(&self, text: &str, params: &[Param]) -> Result<u64, Problem> {
         let failed = |error: tokio_postgres::Error| classify("writing", &error);
         let statement = self.statement(text).await.map_err(failed)?;
         self.client.execute(&statement, &borrowed(params)).await.map_err(failed)
@@ -118,11 +118,11 @@ impl Connection {
     }
 
     /// The connection, opened anew when there is none that lives.
-    pub(super) async fn session(&self) -> Result<Arc<Session>, PortError> {
+    pub(super) async fn session(&self) -> Result<Arc<Session>, Problem> {
         within(self.bound, self.opened()).await
     }
 
-    async fn opened(&self) -> Result<Arc<Session>, PortError> {
+    async fn opened(&self) -> Result<Arc<Session>, Problem> {
         let mut place = self.session.lock().await;
         if let Some(session) = place.as_ref().filter(|session| !session.client.is_closed()) {
             return Ok(Arc::clone(session));
@@ -132,7 +132,7 @@ impl Connection {
         Ok(session)
     }
 
-    async fn open(&self) -> Result<Session, PortError> {
+    async fn open(&self) -> Result<Session, Problem> {
         let failed = |error: tokio_postgres::Error| classify("connecting to", &error);
         let mut client = match self.tls.clone() {
             Some(tls) => {
@@ -157,7 +157,7 @@ impl Connection {
 }
 
 /// Checks the name of a schema, which cannot be a parameter.
-pub(super) fn schema_name(name: &str) -> Result<String, PortError> {
+pub(super) fn schema_name(name: &str) -> Result<String, Problem> {
     let good = !name.is_empty()
         && name.len() <= 63
         && !name.starts_with(|ch: char| ch.is_ascii_digit())
@@ -166,5 +166,5 @@ pub(super) fn schema_name(name: &str) -> Result<String, PortError> {
         return Ok(name.to_owned());
     }
     let message = format!("`{name}` is no name of a schema; use lower case letters, digits and `_`, no digit first");
-    Err(PortError::new(Class::Invalid, message))
+    Err(Problem::new(Class::Invalid, message))
 }

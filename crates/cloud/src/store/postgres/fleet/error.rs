@@ -1,12 +1,12 @@
 //! What trouble with the database means to a server: class, and what to do. Owns the classification only.
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use tokio_postgres::error::SqlState;
 
 use crate::store::fleet::batch::{double, final_twice};
 
 /// The port's error for an error of PostgreSQL, met while `doing` something with the fleet's store.
-pub(super) fn classify(doing: &str, error: &tokio_postgres::Error) -> PortError {
+pub(super) fn classify(doing: &str, error: &tokio_postgres::Error) -> Problem {
     let Some(told) = error.as_db_error() else {
         let class = if error.is_closed() || std::error::Error::source(error).is_some() {
             Class::Transient
@@ -16,7 +16,7 @@ pub(super) fn classify(doing: &str, error: &tokio_postgres::Error) -> PortError 
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
         let message =
             format!("{doing} the fleet store failed: {error}{cause}; check that PostgreSQL runs and is reachable");
-        return PortError::new(class, message);
+        return Problem::new(class, message);
     };
     if told.code() == &SqlState::UNIQUE_VIOLATION {
         return match told.constraint() {
@@ -37,5 +37,5 @@ pub(super) fn classify(doing: &str, error: &tokio_postgres::Error) -> PortError 
         "XX" => (Class::Fatal, "the database is damaged; restore a backup"),
         _ => (Class::Fatal, "this is a fault of Orlop; report it with this message"),
     };
-    PortError::new(class, format!("{doing} the fleet store failed: {advice} (PostgreSQL {code}: {})", told.message()))
+    Problem::new(class, format!("{doing} the fleet store failed: {advice} (PostgreSQL {code}: {})", told.message()))
 }

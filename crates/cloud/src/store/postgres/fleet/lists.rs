@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
@@ -60,8 +60,8 @@ impl Conditions {
         select: &str,
         order: &str,
         size: usize,
-        read: impl Fn(&Row) -> Result<T, PortError>,
-    ) -> Result<Vec<T>, PortError> {
+        read: impl Fn(&Row) -> Result<T, Problem>,
+    ) -> Result<Vec<T>, Problem> {
         let whole = if self.texts.is_empty() { "true".to_owned() } else { self.texts.join(" AND ") };
         let text = format!("{select} WHERE {whole} ORDER BY {order} LIMIT {}", size + 1);
         session.query(&text, &self.params).await?.iter().map(read).collect()
@@ -77,7 +77,7 @@ fn stored(text: &str) -> String {
     super::columns::clean(text)
 }
 
-fn entry(kind: Kind, row: &Row) -> Result<Entry, PortError> {
+fn entry(kind: Kind, row: &Row) -> Result<Entry, Problem> {
     let body: &str = read::get(row, 3)?;
     let (key, tenant, ended_at) = (read::get(row, 0)?, read::tenant(row, 1)?, read::time(row, 2)?);
     Ok(Entry { kind, key, tenant, ended_at, body: body.into() })
@@ -85,7 +85,7 @@ fn entry(kind: Kind, row: &Row) -> Result<Entry, PortError> {
 
 const ANSWERS: &str = "SELECT tenant, key, body_hash, status, response, expires_at FROM idempotency";
 
-fn answer(row: &Row) -> Result<IdempotencyRecord, PortError> {
+fn answer(row: &Row) -> Result<IdempotencyRecord, Problem> {
     let tenant = read::tenant(row, 0)?.ok_or_else(|| damaged("a tenant", ""))?;
     let (hash, response): (&[u8], &str) = (read::get(row, 2)?, read::get(row, 4)?);
     Ok(IdempotencyRecord {
@@ -97,7 +97,7 @@ fn answer(row: &Row) -> Result<IdempotencyRecord, PortError> {
     })
 }
 
-fn line(row: &Row) -> Result<AuditEntry, PortError> {
+fn line(row: &Row) -> Result<AuditEntry, Problem> {
     let (action, outcome): (String, String) = (read::get(row, 4)?, read::get(row, 6)?);
     Ok(AuditEntry {
         number: natural(read::get(row, 0)?),
@@ -113,7 +113,7 @@ fn line(row: &Row) -> Result<AuditEntry, PortError> {
 
 #[async_trait]
 impl FleetReads for PostgresFleet {
-    async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError> {
+    async fn job(&self, id: JobId) -> Result<Option<JobRow>, Problem> {
         let Ok(number) = i64::try_from(id.as_u64()) else { return Ok(None) };
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
@@ -121,7 +121,7 @@ impl FleetReads for PostgresFleet {
         Ok(conditions.rows(&session, &read::select_jobs(), "jobs.id", 1, read::job).await?.pop())
     }
 
-    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, PortError> {
+    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Problem> {
         let numbers: Vec<i64> = ids.iter().filter_map(|id| i64::try_from(id.as_u64()).ok()).collect();
         let (session, size) = (self.reader().await?, numbers.len());
         let mut conditions = Conditions::default();
@@ -129,7 +129,7 @@ impl FleetReads for PostgresFleet {
         conditions.rows(&session, &read::select_jobs(), "jobs.id", size, read::job).await
     }
 
-    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError> {
+    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         if let Some(after) = page.after {
@@ -160,7 +160,7 @@ impl FleetReads for PostgresFleet {
         Ok(Paged::cut(found, page.size(), |row| row.job.id))
     }
 
-    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, PortError> {
+    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, Problem> {
         let session = self.reader().await?;
         Ok(restore::specs(&session, &BTreeSet::from([*hash])).await?.pop())
     }
@@ -170,7 +170,7 @@ impl FleetReads for PostgresFleet {
         job: JobId,
         filter: &ElementFilter,
         page: &Page<u32>,
-    ) -> Result<Paged<ElementRow, u32>, PortError> {
+    ) -> Result<Paged<ElementRow, u32>, Problem> {
         let Some(job) = self.job(job).await? else { return Ok(Paged { items: Vec::new(), next: None }) };
         let session = self.reader().await?;
         let id = integer(job.job.id.as_u64());
@@ -186,7 +186,7 @@ impl FleetReads for PostgresFleet {
         Ok(walk.finish())
     }
 
-    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, PortError> {
+    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, Problem> {
         let arrays: Vec<JobRow> = self.some_jobs(jobs).await?;
         let arrays: Vec<JobRow> = arrays.into_iter().filter(|row| !row.job.indices.is_empty()).collect();
         let ids: Vec<i64> = arrays.iter().map(|row| integer(row.job.id.as_u64())).collect();
@@ -213,7 +213,7 @@ impl FleetReads for PostgresFleet {
                 within.insert((*first, *last), count);
             }
             let recorded = recorded.remove(&id).unwrap_or_default();
-            let within = |first, last| Ok::<_, PortError>(within.get(&(first, last)).copied().unwrap_or_default());
+            let within = |first, last| Ok::<_, Problem>(within.get(&(first, last)).copied().unwrap_or_default());
             all.insert(row.job.id, Spans::counts(&row.job.indices, changes, recorded, within)?);
         }
         Ok(all)
@@ -224,7 +224,7 @@ impl FleetReads for PostgresFleet {
         job: JobId,
         filter: &AttemptFilter,
         page: &Page<TaskRef>,
-    ) -> Result<Paged<AttemptRow, TaskRef>, PortError> {
+    ) -> Result<Paged<AttemptRow, TaskRef>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         conditions.number("job_id = ?", integer(job.as_u64()));
@@ -244,7 +244,7 @@ impl FleetReads for PostgresFleet {
         Ok(Paged::cut(found, page.size(), |row| row.attempt.id))
     }
 
-    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, PortError> {
+    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         conditions.number("job_id = ?", integer(attempt.job.as_u64()));
@@ -260,7 +260,7 @@ impl FleetReads for PostgresFleet {
         Ok(conditions.rows(&session, select, "job_id", 1, detail).await?.pop())
     }
 
-    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, PortError> {
+    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         conditions.text("key = ?", &stored(key));
@@ -273,7 +273,7 @@ impl FleetReads for PostgresFleet {
         kind: Kind,
         filter: &EntryFilter,
         page: &Page<String>,
-    ) -> Result<Paged<Entry, String>, PortError> {
+    ) -> Result<Paged<Entry, String>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         if let Some(after) = &page.after {
@@ -295,7 +295,7 @@ impl FleetReads for PostgresFleet {
         Ok(Paged::cut(found, page.size(), |entry| entry.key.clone()))
     }
 
-    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, PortError> {
+    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         conditions.text("tenant = ?", key.tenant.as_str());
@@ -308,7 +308,7 @@ impl FleetReads for PostgresFleet {
         &self,
         now: Time,
         page: &Page<IdempotencyKey>,
-    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, PortError> {
+    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         conditions.number("expires_at > ?", now.millis());
@@ -320,7 +320,7 @@ impl FleetReads for PostgresFleet {
         Ok(Paged::cut(found, page.size(), |record| record.key.clone()))
     }
 
-    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, PortError> {
+    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         if let Some(after) = page.after {
@@ -336,7 +336,7 @@ impl FleetReads for PostgresFleet {
         Ok(Paged::cut(found, page.size(), |entry| entry.number))
     }
 
-    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, PortError> {
+    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, Problem> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         if let Some(after) = page.after {
@@ -351,13 +351,13 @@ impl FleetReads for PostgresFleet {
         Ok(Paged::cut(found, page.size(), |row| row.id))
     }
 
-    async fn outbox_len(&self) -> Result<u64, PortError> {
+    async fn outbox_len(&self) -> Result<u64, Problem> {
         let session = self.reader().await?;
         let rows = session.query("SELECT count(*) FROM outbox", &[]).await?;
         rows.first().map_or(Ok(0), |row| read::get(row, 0).map(natural))
     }
 
-    async fn leader(&self) -> Result<Option<Leader>, PortError> {
+    async fn leader(&self) -> Result<Option<Leader>, Problem> {
         let session = self.reader().await?;
         read::leader(&session).await
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::Epoch;
 use orlop_core::named::Named as _;
 use orlop_core::task::LogStream;
@@ -109,8 +109,8 @@ const DELETE: &str = "
     )
     SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM old";
 
-fn stands_by() -> PortError {
-    PortError::new(Class::Transient, "this server does not lead, so it keeps no logs; try again")
+fn stands_by() -> Problem {
+    Problem::new(Class::Transient, "this server does not lead, so it keeps no logs; try again")
 }
 
 impl PostgresFleet {
@@ -127,7 +127,7 @@ impl PostgresLogs {
         self.term.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn delete(&self, before: Time, most: i64) -> Result<(u64, u64), PortError> {
+    async fn delete(&self, before: Time, most: i64) -> Result<(u64, u64), Problem> {
         let Some(epoch) = self.term().epoch else { return Ok((0, 0)) };
         let params: Vec<Param> = vec![Box::new(before.millis()), Box::new(most), Box::new(integer(epoch.0))];
         let rows = self.writer.session().await?.query(DELETE, &params).await?;
@@ -135,14 +135,14 @@ impl PostgresLogs {
         Ok((natural(get(row, 0)?), natural(get(row, 1)?)))
     }
 
-    async fn total(&self) -> Result<u64, PortError> {
+    async fn total(&self) -> Result<u64, Problem> {
         let rows = self.reader.session().await?.query("SELECT coalesce(sum(bytes), 0)::bigint FROM logs", &[]).await?;
         rows.first().map_or(Ok(0), |row| Ok(natural(get(row, 0)?)))
     }
 }
 
 impl LogBackend for PostgresLogs {
-    fn lead(&self, epoch: Epoch) -> Result<(), PortError> {
+    fn lead(&self, epoch: Epoch) -> Result<(), Problem> {
         *self.term() = Term { epoch: Some(epoch), ..Term::default() };
         Ok(())
     }
@@ -151,7 +151,7 @@ impl LogBackend for PostgresLogs {
         *self.term() = Term::default();
     }
 
-    fn append(&self, chunks: &[Chunk]) -> Result<u64, PortError> {
+    fn append(&self, chunks: &[Chunk]) -> Result<u64, Problem> {
         let epoch = self.term().epoch.ok_or_else(stands_by)?;
         let numbers = |of: fn(&Chunk) -> i64| Box::new(chunks.iter().map(of).collect::<Vec<_>>()) as Param;
         let params: Vec<Param> = vec![
@@ -177,7 +177,7 @@ impl LogBackend for PostgresLogs {
         Ok(natural(get(row, 1)?))
     }
 
-    fn read(&self, key: &LogKey, stream: Option<LogStream>, after: u64, bytes: usize) -> Result<Vec<Chunk>, PortError> {
+    fn read(&self, key: &LogKey, stream: Option<LogStream>, after: u64, bytes: usize) -> Result<Vec<Chunk>, Problem> {
         self.runtime.block_on(async {
             let session = self.reader.session().await?;
             let (mut found, mut after, mut room) = (Vec::new(), after, bytes.max(1));
@@ -209,11 +209,11 @@ impl LogBackend for PostgresLogs {
         })
     }
 
-    fn summary(&self, key: &LogKey) -> Result<LogSummary, PortError> {
+    fn summary(&self, key: &LogKey) -> Result<LogSummary, Problem> {
         let rows =
             self.runtime.block_on(async { self.reader.session().await?.query(SUMMARY, &parameters(key)).await })?;
         let Some(row) = rows.first() else { return Ok(LogSummary::default()) };
-        let number = |at| Ok::<_, PortError>(natural(get(row, at)?));
+        let number = |at| Ok::<_, Problem>(natural(get(row, at)?));
         Ok(LogSummary { bytes: number(0)?, chunks: number(1)?, dropped: number(2)?, last_seq: number(3)? })
     }
 
@@ -221,7 +221,7 @@ impl LogBackend for PostgresLogs {
         self.term().last.iter().any(|last| last.get(key).is_some_and(|last| *last > seq))
     }
 
-    fn retain(&self, before: Time, bytes: u64) -> Result<u64, PortError> {
+    fn retain(&self, before: Time, bytes: u64) -> Result<u64, Problem> {
         self.runtime.block_on(async {
             let mut gone = 0;
             loop {

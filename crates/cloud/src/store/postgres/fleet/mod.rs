@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, WriteBatch};
 use tokio::sync::{mpsc, oneshot};
@@ -146,7 +146,7 @@ impl PostgresFleet {
     /// # Errors
     /// Invalid when the URL or the schema's name is none; Transient when the database cannot be reached; Denied without
     /// rights; Fatal when the schema is of a newer version.
-    pub async fn open(options: PostgresOptions) -> Result<Self, PortError> {
+    pub async fn open(options: PostgresOptions) -> Result<Self, Problem> {
         let (mut config, tls) = tls::of(&options.url)?;
         if config.get_application_name().is_none() {
             config.application_name("orlop");
@@ -163,7 +163,7 @@ impl PostgresFleet {
     }
 
     /// A connection that reads, each in its turn.
-    async fn reader(&self) -> Result<Arc<Session>, PortError> {
+    async fn reader(&self) -> Result<Arc<Session>, Problem> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.readers.len().max(1);
         let reader = self.readers.get(turn).ok_or_else(stopped)?;
         reader.session().await
@@ -178,53 +178,47 @@ impl PostgresFleet {
         }
     }
 
-    async fn ask<T>(
-        &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, PortError>>) -> Request,
-    ) -> Result<T, PortError> {
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<Result<T, Problem>>) -> Request) -> Result<T, Problem> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(request(answer)).await.map_err(|_| stopped())?;
         answered.await.map_err(|_| stopped())?
     }
 }
 
-fn stopped() -> PortError {
-    PortError::new(
-        Class::Fatal,
-        "the task of the fleet store has stopped; see the log for why, and open the store again",
-    )
+fn stopped() -> Problem {
+    Problem::new(Class::Fatal, "the task of the fleet store has stopped; see the log for why, and open the store again")
 }
 
 #[async_trait]
 impl FleetStore for PostgresFleet {
-    async fn acquire(&self, holder: &Holder) -> Result<Epoch, PortError> {
+    async fn acquire(&self, holder: &Holder) -> Result<Epoch, Problem> {
         let holder = holder.clone();
         self.ask(|answer| Request::Acquire(holder, answer)).await
     }
 
-    async fn renew(&self, epoch: Epoch) -> Result<(), PortError> {
+    async fn renew(&self, epoch: Epoch) -> Result<(), Problem> {
         self.ask(|answer| Request::Renew(epoch, answer)).await
     }
 
-    async fn release(&self, epoch: Epoch) -> Result<(), PortError> {
+    async fn release(&self, epoch: Epoch) -> Result<(), Problem> {
         self.ask(|answer| Request::Release(epoch, answer)).await
     }
 
-    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), PortError> {
+    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), Problem> {
         self.ask(|answer| Request::Commit(Commit { epoch, turns, answer })).await
     }
 
-    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError> {
+    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, Problem> {
         let session = self.reader().await?;
         restore::restore(&session, page).await
     }
 
-    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), PortError> {
+    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), Problem> {
         let ids = ids.to_vec();
         self.ask(|answer| Request::Confirm(epoch, ids, answer)).await
     }
 
-    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError> {
+    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, Problem> {
         let policy = *policy;
         self.ask(|answer| Request::Retain(epoch, policy, answer)).await
     }

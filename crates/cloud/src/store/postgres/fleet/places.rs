@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::fleet_store::{FleetReads as _, Kind};
 
 use super::PostgresFleet;
@@ -63,7 +63,7 @@ fn random() -> io::Result<u64> {
 
 impl PostgresFleet {
     /// Whether artifacts were kept before servers agreed on a place: in a folder, for there was nothing else.
-    async fn has_artifacts_elsewhere(&self) -> Result<bool, PortError> {
+    async fn has_artifacts_elsewhere(&self) -> Result<bool, Problem> {
         let known = format!(
             "SELECT EXISTS (SELECT 1 FROM {}) AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'place.artifacts')",
             Kind::Artifact
@@ -72,7 +72,7 @@ impl PostgresFleet {
         rows.first().map_or(Ok(false), |row| get(row, 0))
     }
 
-    async fn is_settled(&self, contents: Contents, here: &str) -> Result<bool, PortError> {
+    async fn is_settled(&self, contents: Contents, here: &str) -> Result<bool, Problem> {
         let params: Vec<Param> = vec![Box::new(format!("place.{}", contents.word())), Box::new(here.to_owned())];
         let known = "SELECT EXISTS (SELECT 1 FROM meta WHERE key = $1 AND value = $2)";
         let rows = self.reader().await?.query(known, &params).await?;
@@ -84,20 +84,20 @@ impl PostgresFleet {
     ///
     /// # Errors
     /// Conflict when it is elsewhere; Denied or Capacity when the folder cannot be used; as of the database.
-    pub async fn settle(&self, contents: Contents, folder: Option<&Path>, accept: bool) -> Result<(), PortError> {
+    pub async fn settle(&self, contents: Contents, folder: Option<&Path>, accept: bool) -> Result<(), Problem> {
         let what = contents.word();
         let here = match folder {
             None => DATABASE.to_owned(),
             Some(folder) => name_of(folder).map_err(|error| {
-                let class = PortError::from(io::Error::from(error.kind())).class;
+                let class = Problem::from(io::Error::from(error.kind())).class;
                 let message = format!("the folder {} of {what} cannot be used", folder.display());
-                PortError::new(class, message).because(error)
+                Problem::new(class, message).because(error)
             })?,
         };
         if contents == Contents::Artifacts && folder.is_none() && !accept && self.has_artifacts_elsewhere().await? {
             let message = "this fleet has artifacts, and they are not in its database: name their folder in `store.artifacts`, \
                            on all servers; to begin anew without them, start one server with --store-accept=true";
-            return Err(PortError::new(Class::Conflict, message));
+            return Err(Problem::new(Class::Conflict, message));
         }
         let accept = accept
             && {
@@ -111,7 +111,7 @@ impl PostgresFleet {
                             "server `{}` at {} leads; {what} move where no server does: end all of them, wait for 10 s, and start one",
                             leader.holder, leader.url
                         );
-                        return Err(PortError::new(Class::Conflict, message));
+                        return Err(Problem::new(Class::Conflict, message));
                     }
                 }
             };
@@ -143,6 +143,6 @@ impl PostgresFleet {
             ),
         };
         let advice = "; to begin anew here and leave what is there, start one server with --store-accept=true";
-        Err(PortError::new(Class::Conflict, message + advice))
+        Err(Problem::new(Class::Conflict, message + advice))
     }
 }

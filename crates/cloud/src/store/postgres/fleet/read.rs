@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
@@ -17,52 +17,52 @@ use super::connection::Session;
 use crate::store::fleet::column::{damaged, gpu, indices, named, natural, small};
 
 /// A column.
-pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, PortError> {
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, Problem> {
     row.try_get(at).map_err(|error| {
         let message = format!("column {at} of the fleet store cannot be read: {error}; restore a backup");
-        PortError::new(Class::Fatal, message)
+        Problem::new(Class::Fatal, message)
     })
 }
 
-fn text(row: &Row, at: usize) -> Result<&str, PortError> {
+fn text(row: &Row, at: usize) -> Result<&str, Problem> {
     get(row, at)
 }
 
-fn boxed(row: &Row, at: usize) -> Result<Option<Box<str>>, PortError> {
+fn boxed(row: &Row, at: usize) -> Result<Option<Box<str>>, Problem> {
     Ok(get::<Option<&str>>(row, at)?.map(Into::into))
 }
 
-fn owned(row: &Row, at: usize) -> Result<Option<Text>, PortError> {
+fn owned(row: &Row, at: usize) -> Result<Option<Text>, Problem> {
     Ok(get::<Option<String>>(row, at)?.map(Text::Owned))
 }
 
 /// A time, if the column holds one.
-pub(super) fn time(row: &Row, at: usize) -> Result<Option<Time>, PortError> {
+pub(super) fn time(row: &Row, at: usize) -> Result<Option<Time>, Problem> {
     Ok(get::<Option<i64>>(row, at)?.map(Time::from_millis))
 }
 
-fn number<T: TryFrom<i64>>(row: &Row, at: usize) -> Result<T, PortError> {
+fn number<T: TryFrom<i64>>(row: &Row, at: usize) -> Result<T, Problem> {
     small(get(row, at)?)
 }
 
-fn worker(row: &Row, at: usize) -> Result<Option<WorkerId>, PortError> {
+fn worker(row: &Row, at: usize) -> Result<Option<WorkerId>, Problem> {
     let text: Option<&str> = get(row, at)?;
     text.map(|text| WorkerId::new(text).map_err(|_| damaged("a worker", text))).transpose()
 }
 
 /// A tenant, if the column holds one.
-pub(super) fn tenant(row: &Row, at: usize) -> Result<Option<TenantName>, PortError> {
+pub(super) fn tenant(row: &Row, at: usize) -> Result<Option<TenantName>, Problem> {
     let text: Option<&str> = get(row, at)?;
     text.map(|text| TenantName::new(text).map_err(|_| damaged("a tenant", text))).transpose()
 }
 
 /// The id of a job.
-pub(super) fn job_id(row: &Row, at: usize) -> Result<JobId, PortError> {
+pub(super) fn job_id(row: &Row, at: usize) -> Result<JobId, Problem> {
     Ok(JobId::from_u64(natural(get(row, at)?)))
 }
 
 /// A state of a job or an element.
-pub(super) fn state(row: &Row, at: usize) -> Result<JobState, PortError> {
+pub(super) fn state(row: &Row, at: usize) -> Result<JobState, Problem> {
     named(text(row, at)?)
 }
 
@@ -79,7 +79,7 @@ pub(super) fn select_jobs() -> String {
     )
 }
 
-fn unit(row: &Row, at: usize) -> Result<TaskStatus, PortError> {
+fn unit(row: &Row, at: usize) -> Result<TaskStatus, Problem> {
     let flags: i64 = get(row, at + 4)?;
     Ok(TaskStatus {
         state: named(text(row, at)?)?,
@@ -102,7 +102,7 @@ fn unit(row: &Row, at: usize) -> Result<TaskStatus, PortError> {
 }
 
 /// A job of [`select_jobs`].
-pub(super) fn job(row: &Row) -> Result<JobRow, PortError> {
+pub(super) fn job(row: &Row) -> Result<JobRow, Problem> {
     let hash: &[u8] = get(row, 2)?;
     let job = NewJob {
         id: job_id(row, 0)?,
@@ -131,7 +131,7 @@ pub(super) const SELECT_RANGES: &str =
     "SELECT job_id, first, last, state, reason, at FROM array_ranges WHERE job_id = ANY($1) ORDER BY job_id, number";
 
 /// A range of [`SELECT_RANGES`].
-pub(super) fn range(row: &Row) -> Result<RangeChange, PortError> {
+pub(super) fn range(row: &Row) -> Result<RangeChange, Problem> {
     Ok(RangeChange {
         job: job_id(row, 0)?,
         first: number(row, 1)?,
@@ -148,7 +148,7 @@ pub(super) fn select_elements() -> String {
 }
 
 /// An element of [`select_elements`].
-pub(super) fn element(row: &Row) -> Result<ElementRow, PortError> {
+pub(super) fn element(row: &Row) -> Result<ElementRow, Problem> {
     Ok(ElementRow { index: number(row, 0)?, unit: unit(row, 1)? })
 }
 
@@ -157,7 +157,7 @@ pub(super) const SELECT_ATTEMPTS: &str = "SELECT job_id, idx, attempt, member, e
      finished_at, final, exit_code, signal, reason, cpu_ms, max_rss, io_read, io_write, gpu FROM attempts";
 
 /// An attempt of [`SELECT_ATTEMPTS`].
-pub(super) fn attempt(row: &Row) -> Result<AttemptRow, PortError> {
+pub(super) fn attempt(row: &Row) -> Result<AttemptRow, Problem> {
     let id = TaskRef {
         job: job_id(row, 0)?,
         index: number(row, 1)?,
@@ -200,7 +200,7 @@ pub(super) fn attempt(row: &Row) -> Result<AttemptRow, PortError> {
 }
 
 /// Who leads or led last.
-pub(super) async fn leader(session: &Session) -> Result<Option<Leader>, PortError> {
+pub(super) async fn leader(session: &Session) -> Result<Option<Leader>, Problem> {
     let select = "SELECT holder, url, epoch, greatest(extract(epoch FROM expires_at - clock_timestamp()), 0)::float8
                   FROM leader WHERE id = 1 AND epoch > 0";
     let rows = session.query(select, &[]).await?;

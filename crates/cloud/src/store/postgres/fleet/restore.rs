@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
@@ -16,7 +16,7 @@ use super::{read, worker};
 use crate::store::fleet::column::{damaged, integer, named, natural, small};
 
 /// Specs of these hashes, in order of the hashes.
-pub(super) async fn specs(session: &Session, hashes: &BTreeSet<SpecHash>) -> Result<Vec<NewSpec>, PortError> {
+pub(super) async fn specs(session: &Session, hashes: &BTreeSet<SpecHash>) -> Result<Vec<NewSpec>, Problem> {
     let params: Vec<Param> = vec![Box::new(hashes.iter().map(|hash| hash.0.to_vec()).collect::<Vec<_>>())];
     let rows = session.query("SELECT hash, body FROM specs WHERE hash = ANY($1) ORDER BY hash", &params).await?;
     let spec = |row: &tokio_postgres::Row| {
@@ -28,7 +28,7 @@ pub(super) async fn specs(session: &Session, hashes: &BTreeSet<SpecHash>) -> Res
 }
 
 /// Ranges of arrays that were written after their submit.
-pub(super) async fn ranges(session: &Session, jobs: Vec<i64>) -> Result<BTreeMap<JobId, Vec<RangeChange>>, PortError> {
+pub(super) async fn ranges(session: &Session, jobs: Vec<i64>) -> Result<BTreeMap<JobId, Vec<RangeChange>>, Problem> {
     let mut all: BTreeMap<JobId, Vec<RangeChange>> = BTreeMap::new();
     if !jobs.is_empty() {
         let params: Vec<Param> = vec![Box::new(jobs)];
@@ -41,7 +41,7 @@ pub(super) async fn ranges(session: &Session, jobs: Vec<i64>) -> Result<BTreeMap
 }
 
 /// A page of live jobs.
-pub(super) async fn restore(session: &Session, page: &Page<JobId>) -> Result<RestorePage, PortError> {
+pub(super) async fn restore(session: &Session, page: &Page<JobId>) -> Result<RestorePage, Problem> {
     let select =
         format!("{} WHERE finished_at IS NULL AND jobs.id > $1 ORDER BY jobs.id LIMIT $2", read::select_jobs());
     let after = page.after.map_or(-1, |after| integer(after.as_u64()));
@@ -91,7 +91,7 @@ const SPANS: &str = "
         FROM elements WHERE job_id = $1 AND finished_at IS NOT NULL) AS done
     GROUP BY island, state, attempt, epoch, answered ORDER BY 1";
 
-async fn array(session: &Session, job: &mut RestoredJob, changes: &[RangeChange]) -> Result<(), PortError> {
+async fn array(session: &Session, job: &mut RestoredJob, changes: &[RangeChange]) -> Result<(), Problem> {
     let id: Vec<Param> = vec![Box::new(integer(job.row.job.id.as_u64()))];
     let mut done = Vec::new();
     for row in session.query(SPANS, &id).await? {
@@ -118,7 +118,7 @@ async fn array(session: &Session, job: &mut RestoredJob, changes: &[RangeChange]
 }
 
 /// Forgets what is old, in one transaction.
-pub(super) async fn retain(connection: &Connection, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError> {
+pub(super) async fn retain(connection: &Connection, epoch: Epoch, policy: &Retention) -> Result<Retained, Problem> {
     let session = connection.session().await?;
     session.client.batch_execute("BEGIN").await.map_err(|error| classify("writing", &error))?;
     let forgotten = async {
@@ -129,7 +129,7 @@ pub(super) async fn retain(connection: &Connection, epoch: Epoch, policy: &Reten
     worker::end(&session, verdict).await
 }
 
-async fn forget(session: &Session, policy: &Retention) -> Result<Retained, PortError> {
+async fn forget(session: &Session, policy: &Retention) -> Result<Retained, Problem> {
     let batch = policy.batch.max(1);
     let old = |before: i64| -> Vec<Param> { vec![Box::new(before), Box::new(i64::from(batch))] };
     let select = "SELECT id FROM jobs WHERE finished_at < $1 AND NOT EXISTS

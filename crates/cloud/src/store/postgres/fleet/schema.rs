@@ -1,6 +1,6 @@
 //! The tables of the fleet's store in PostgreSQL and the steps from each version of them to the next.
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::Kind;
 use tokio_postgres::Client;
@@ -123,7 +123,7 @@ fn documents() -> String {
 }
 
 /// Brings the schema that the connection looks into up to date, in one transaction.
-pub(super) async fn migrate(client: &mut Client, schema: &str) -> Result<(), PortError> {
+pub(super) async fn migrate(client: &mut Client, schema: &str) -> Result<(), Problem> {
     let failed = |error: tokio_postgres::Error| classify("preparing", &error);
     let transaction = client.transaction().await.map_err(failed)?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map_err(failed)?;
@@ -137,7 +137,7 @@ pub(super) async fn migrate(client: &mut Client, schema: &str) -> Result<(), Por
     let version = row.map_or(Ok(0), |row| row.get::<_, String>(0).parse::<usize>());
     let done = version.ok().filter(|version| *version <= known).ok_or_else(|| {
         let message = format!("schema `{schema}` of the fleet store is of a version this Orlop does not know: it knows 1 to {known}; use a newer Orlop");
-        PortError::new(Class::Fatal, message)
+        Problem::new(Class::Fatal, message)
     })?;
     for step in MIGRATIONS.iter().skip(done) {
         transaction.batch_execute(&step.replace("$documents", &documents())).await.map_err(failed)?;

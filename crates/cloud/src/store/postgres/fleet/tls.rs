@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -18,8 +18,8 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_postgres::{Config, Socket};
 use tokio_rustls::TlsConnector;
 
-fn invalid(message: impl Into<String>) -> PortError {
-    PortError::new(Class::Invalid, message)
+fn invalid(message: impl Into<String>) -> Problem {
+    Problem::new(Class::Invalid, message)
 }
 
 /// What a URL says of TLS.
@@ -101,7 +101,7 @@ fn is_local(config: &Config) -> bool {
 ///
 /// # Errors
 /// Invalid when the URL cannot be read, asks for something else than TLS or none, or names a file that holds no certificates.
-pub(super) fn of(text: &str) -> Result<(Config, Option<Tls>), PortError> {
+pub(super) fn of(text: &str) -> Result<(Config, Option<Tls>), Problem> {
     let (rest, said) = without(text);
     let mut config: Config = rest.parse().map_err(|error: tokio_postgres::Error| {
         // The text itself can hold a password.
@@ -136,7 +136,7 @@ pub(super) fn of(text: &str) -> Result<(Config, Option<Tls>), PortError> {
     Ok((config, Some(Tls(Arc::new(client(roots)?)))))
 }
 
-fn authorities(file: &str) -> Result<RootCertStore, PortError> {
+fn authorities(file: &str) -> Result<RootCertStore, Problem> {
     let wrong = |why: &dyn std::fmt::Display| invalid(format!("sslrootcert of the fleet store: `{file}`: {why}"));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
@@ -146,8 +146,8 @@ fn authorities(file: &str) -> Result<RootCertStore, PortError> {
 }
 
 /// Who trusts these authorities, or those of the system.
-fn client(roots: Option<RootCertStore>) -> Result<ClientConfig, PortError> {
-    let fatal = |error: rustls::Error| PortError::new(Class::Fatal, "TLS cannot be set up").because(error);
+fn client(roots: Option<RootCertStore>) -> Result<ClientConfig, Problem> {
+    let fatal = |error: rustls::Error| Problem::new(Class::Fatal, "TLS cannot be set up").because(error);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(fatal)?;

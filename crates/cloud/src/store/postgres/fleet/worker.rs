@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::future::{join_all, join3};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::ports::fleet_store::{FENCED, HELD, Holder};
 use tokio::sync::mpsc;
@@ -60,7 +60,7 @@ async fn commit_group(connection: &Connection, group: Vec<Commit>) {
             // It may be written: to write it again would be wrong.
             Err(error) if error.class == Class::Transient => {
                 for commit in group {
-                    drop(commit.answer.send(Err(PortError::new(error.class, error.message.clone()))));
+                    drop(commit.answer.send(Err(Problem::new(error.class, error.message.clone()))));
                 }
                 return;
             }
@@ -76,14 +76,14 @@ async fn commit_group(connection: &Connection, group: Vec<Commit>) {
     }
 }
 
-fn fenced(epoch: Epoch) -> PortError {
+fn fenced(epoch: Epoch) -> Problem {
     let message = format!("epoch {epoch} does not lead; take leadership and restore");
-    PortError::new(Class::Denied, message).with_reason(FENCED)
+    Problem::new(Class::Denied, message).with_reason(FENCED)
 }
 
 /// Carries statements out in one transaction that an older epoch cannot commit. All of them are on their way before the
 /// first answer comes.
-async fn transact(connection: &Connection, epoch: Epoch, steps: Vec<Step>) -> Result<(), PortError> {
+async fn transact(connection: &Connection, epoch: Epoch, steps: Vec<Step>) -> Result<(), Problem> {
     let session = connection.session().await?;
     let failed = |error: tokio_postgres::Error| classify("writing", &error);
     let mut prepared = Vec::with_capacity(steps.len() + 1);
@@ -115,7 +115,7 @@ async fn transact(connection: &Connection, epoch: Epoch, steps: Vec<Step>) -> Re
 }
 
 /// Ends a transaction as its verdict says.
-pub(super) async fn end<T>(session: &Session, verdict: Result<T, PortError>) -> Result<T, PortError> {
+pub(super) async fn end<T>(session: &Session, verdict: Result<T, Problem>) -> Result<T, Problem> {
     let last = if verdict.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = session.client.batch_execute(last).await;
     let value = verdict?;
@@ -123,13 +123,13 @@ pub(super) async fn end<T>(session: &Session, verdict: Result<T, PortError>) -> 
         let told = classify("committing to", &error);
         // Whether it was written is not known, whatever the reason.
         let class = if told.class == Class::Capacity { Class::Capacity } else { Class::Transient };
-        PortError::new(class, told.message)
+        Problem::new(class, told.message)
     })?;
     Ok(value)
 }
 
 /// Refuses an epoch that does not lead, inside a transaction.
-pub(super) async fn fence(session: &Session, epoch: Epoch) -> Result<(), PortError> {
+pub(super) async fn fence(session: &Session, epoch: Epoch) -> Result<(), Problem> {
     let params: Vec<Param> = vec![Box::new(integer(epoch.0))];
     if session.execute(FENCE, &params).await? == 0 { Err(fenced(epoch)) } else { Ok(()) }
 }
@@ -139,7 +139,7 @@ fn seconds(term: Duration) -> Param {
 }
 
 /// Takes leadership if nobody has it or the term is over, and counts the epoch up in the same statement.
-async fn acquire(connection: &Connection, holder: &Holder, term: Duration) -> Result<Epoch, PortError> {
+async fn acquire(connection: &Connection, holder: &Holder, term: Duration) -> Result<Epoch, Problem> {
     let session = connection.session().await?;
     let name = if holder.name.is_empty() { "server".to_owned() } else { holder.name.clone() };
     let params: Vec<Param> = vec![
@@ -158,14 +158,14 @@ async fn acquire(connection: &Connection, holder: &Holder, term: Duration) -> Re
     }
     let leader = read::leader(&session).await?;
     let Some(leader) = leader.filter(|leader| !leader.holder.is_empty()) else {
-        return Err(PortError::new(Class::Fatal, "the epochs of the fleet store are used up; start a new one"));
+        return Err(Problem::new(Class::Fatal, "the epochs of the fleet store are used up; start a new one"));
     };
     let message = format!("server `{}` at {} leads in epoch {}", leader.holder, leader.url, leader.epoch);
-    let error = PortError::new(Class::Conflict, message).with_reason(HELD);
+    let error = Problem::new(Class::Conflict, message).with_reason(HELD);
     Err(error.retry_after(leader.remaining.unwrap_or_default()))
 }
 
-async fn renew(connection: &Connection, epoch: Epoch, term: Duration) -> Result<(), PortError> {
+async fn renew(connection: &Connection, epoch: Epoch, term: Duration) -> Result<(), Problem> {
     let session = connection.session().await?;
     let params: Vec<Param> = vec![Box::new(integer(epoch.0)), seconds(term)];
     let prolong = "UPDATE leader SET expires_at = clock_timestamp() + make_interval(secs => $2)
@@ -173,7 +173,7 @@ async fn renew(connection: &Connection, epoch: Epoch, term: Duration) -> Result<
     if session.execute(prolong, &params).await? == 0 { Err(fenced(epoch)) } else { Ok(()) }
 }
 
-async fn release(connection: &Connection, epoch: Epoch) -> Result<(), PortError> {
+async fn release(connection: &Connection, epoch: Epoch) -> Result<(), Problem> {
     let session = connection.session().await?;
     let params: Vec<Param> = vec![Box::new(integer(epoch.0))];
     let give = "UPDATE leader SET holder = '', url = '', expires_at = to_timestamp(0) WHERE id = 1 AND epoch = $1";

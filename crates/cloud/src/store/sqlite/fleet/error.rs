@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use rusqlite::ErrorCode;
 
 use crate::store::sqlite::error::classify_of;
@@ -11,13 +11,13 @@ use crate::store::sqlite::error::classify_of;
 #[derive(Debug)]
 pub(super) enum FleetStoreError {
     /// The port's own answer.
-    Port(PortError),
+    Port(Problem),
     /// The file's.
     Sqlite(rusqlite::Error),
 }
 
-impl From<PortError> for FleetStoreError {
-    fn from(error: PortError) -> Self {
+impl From<Problem> for FleetStoreError {
+    fn from(error: Problem) -> Self {
         Self::Port(error)
     }
 }
@@ -30,7 +30,7 @@ impl From<rusqlite::Error> for FleetStoreError {
 
 impl FleetStoreError {
     /// The port's error, met while `doing` something with the file at `path`.
-    pub(super) fn told(self, path: &Path, doing: &str) -> PortError {
+    pub(super) fn told(self, path: &Path, doing: &str) -> Problem {
         match self {
             Self::Port(error) => error,
             Self::Sqlite(error) => classify_of("fleet store", path, doing, &error),

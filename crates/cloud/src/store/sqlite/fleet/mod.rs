@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, WriteBatch};
 
@@ -67,7 +67,7 @@ impl SqliteFleet {
     /// Conflict with reason `Locked` when another server has it open: try again; Denied without rights to the file;
     /// Capacity when the disk is full; Fatal when the file is damaged, of another program or of a newer version; Invalid when it is not
     /// the store that was here before.
-    pub async fn open(path: impl Into<PathBuf>, durability: Durability) -> Result<Self, PortError> {
+    pub async fn open(path: impl Into<PathBuf>, durability: Durability) -> Result<Self, Problem> {
         Self::start(path.into(), move |path| open::writer(path, durability, false)).await
     }
 
@@ -76,15 +76,15 @@ impl SqliteFleet {
     ///
     /// # Errors
     /// As of [`SqliteFleet::open`], but for the file's being another.
-    pub async fn accept(path: impl Into<PathBuf>, durability: Durability) -> Result<Self, PortError> {
+    pub async fn accept(path: impl Into<PathBuf>, durability: Durability) -> Result<Self, Problem> {
         Self::start(path.into(), move |path| open::writer(path, durability, true)).await
     }
 
     /// Opens the file and serves it on its own thread, on which `open` is called too.
     async fn start(
         path: PathBuf,
-        open: impl FnOnce(&Path) -> Result<Writer, PortError> + Send + 'static,
-    ) -> Result<Self, PortError> {
+        open: impl FnOnce(&Path) -> Result<Writer, Problem> + Send + 'static,
+    ) -> Result<Self, Problem> {
         let path: Arc<Path> = Arc::from(path);
         let counters = Arc::new(Counters::default());
         let (found, counted) = (Arc::clone(&counters), Arc::clone(&counters));
@@ -122,34 +122,34 @@ impl SqliteFleet {
 
 #[async_trait]
 impl FleetStore for SqliteFleet {
-    async fn acquire(&self, holder: &Holder) -> Result<Epoch, PortError> {
+    async fn acquire(&self, holder: &Holder) -> Result<Epoch, Problem> {
         let holder = holder.clone();
         self.owner.ask(|answer| Request::Acquire(holder, answer)).await
     }
 
-    async fn renew(&self, epoch: Epoch) -> Result<(), PortError> {
+    async fn renew(&self, epoch: Epoch) -> Result<(), Problem> {
         self.owner.ask(|answer| Request::Renew(epoch, answer)).await
     }
 
-    async fn release(&self, epoch: Epoch) -> Result<(), PortError> {
+    async fn release(&self, epoch: Epoch) -> Result<(), Problem> {
         self.owner.ask(|answer| Request::Release(epoch, answer)).await
     }
 
-    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), PortError> {
+    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), Problem> {
         self.owner.ask(|answer| Request::Commit(Commit { epoch, turns, answer })).await
     }
 
-    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError> {
+    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, Problem> {
         let page = page.clone();
         self.readers.read(move |connection| restore::restore(connection, &page)).await
     }
 
-    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), PortError> {
+    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), Problem> {
         let ids = ids.to_vec();
         self.owner.ask(|answer| Request::Confirm(epoch, ids, answer)).await
     }
 
-    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError> {
+    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, Problem> {
         let policy = *policy;
         self.owner.ask(|answer| Request::Retain(epoch, policy, answer)).await
     }

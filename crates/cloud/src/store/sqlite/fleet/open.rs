@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use rusqlite::{Connection, OpenFlags};
 
 use super::schema::FLEET;
@@ -50,7 +50,7 @@ pub(super) struct Writer {
 }
 
 /// Opens the file for its server. `accept`: also one that is not the one that was here.
-pub(super) fn writer(path: &Path, durability: Durability, accept: bool) -> Result<Writer, PortError> {
+pub(super) fn writer(path: &Path, durability: Durability, accept: bool) -> Result<Writer, Problem> {
     let lock = lock(FLEET.noun, path)?;
     let sqlite = |error: rusqlite::Error| classify_of(FLEET.noun, path, "opening", &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -63,7 +63,7 @@ pub(super) fn writer(path: &Path, durability: Durability, accept: bool) -> Resul
             "the file system of fleet store {} cannot share memory between processes; put it on a local disk",
             path.display()
         );
-        return Err(PortError::new(Class::Invalid, message));
+        return Err(Problem::new(Class::Invalid, message));
     }
     connection.execute_batch(SETTINGS).map_err(sqlite)?;
     let synchronous = if durability == Durability::Full { "FULL" } else { "NORMAL" };
@@ -76,7 +76,7 @@ pub(super) fn writer(path: &Path, durability: Durability, accept: bool) -> Resul
 }
 
 /// A connection that only reads, beside the writer.
-pub(super) fn reader(path: &Path) -> Result<Connection, PortError> {
+pub(super) fn reader(path: &Path) -> Result<Connection, Problem> {
     let sqlite = |error: rusqlite::Error| classify_of(FLEET.noun, path, "opening", &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;

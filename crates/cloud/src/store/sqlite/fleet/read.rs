@@ -1,6 +1,6 @@
 //! Rows as values of the port.
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::id::{Epoch, IdError, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
@@ -41,7 +41,7 @@ fn number<T: TryFrom<i64>>(row: &Row<'_>, at: usize) -> Result<T, FleetStoreErro
 
 fn bad_id(error: IdError) -> FleetStoreError {
     FleetStoreError::Port(
-        PortError::from(std::io::Error::other(error)).because("the fleet store is damaged: restore a backup"),
+        Problem::from(std::io::Error::other(error)).because("the fleet store is damaged: restore a backup"),
     )
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::JobId;
 use orlop_core::ports::fleet_store::{
     AttemptDetail, AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
@@ -39,8 +39,8 @@ impl Readers {
     pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, FleetStoreError> + Send + 'static,
-    ) -> Result<T, PortError> {
-        let stopped = || PortError::new(Class::Transient, "the read was given up; the program is ending");
+    ) -> Result<T, Problem> {
+        let stopped = || Problem::new(Class::Transient, "the read was given up; the program is ending");
         let _permit = self.permits.acquire().await.map_err(|_| stopped())?;
         let (path, idle) = (Arc::clone(&self.path), Arc::clone(&self.idle));
         let read = move || {
@@ -56,11 +56,11 @@ impl Readers {
 
 #[async_trait]
 impl FleetReads for SqliteFleet {
-    async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError> {
+    async fn job(&self, id: JobId) -> Result<Option<JobRow>, Problem> {
         self.readers.read(move |connection| restore::job(connection, id)).await
     }
 
-    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, PortError> {
+    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Problem> {
         let ids = ids.clone();
         let read = move |connection: &Connection| {
             ids.iter().filter_map(|id| restore::job(connection, *id).transpose()).collect()
@@ -68,12 +68,12 @@ impl FleetReads for SqliteFleet {
         self.readers.read(read).await
     }
 
-    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError> {
+    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, Problem> {
         let (filter, page) = (filter.clone(), page.clone());
         self.readers.read(move |connection| lists::jobs(connection, &filter, &page)).await
     }
 
-    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, PortError> {
+    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, Problem> {
         let hash = *hash;
         self.readers.read(move |connection| specs::find(connection, &hash)).await
     }
@@ -83,7 +83,7 @@ impl FleetReads for SqliteFleet {
         job: JobId,
         filter: &ElementFilter,
         page: &Page<u32>,
-    ) -> Result<Paged<ElementRow, u32>, PortError> {
+    ) -> Result<Paged<ElementRow, u32>, Problem> {
         let (filter, page) = (filter.clone(), page.clone());
         let read = move |connection: &Connection| match restore::job(connection, job)? {
             Some(job) => lists::elements(connection, &job, &filter, &page),
@@ -92,7 +92,7 @@ impl FleetReads for SqliteFleet {
         self.readers.read(read).await
     }
 
-    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, PortError> {
+    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, Problem> {
         let jobs = jobs.clone();
         let read = move |connection: &Connection| {
             let mut counts = BTreeMap::new();
@@ -111,17 +111,17 @@ impl FleetReads for SqliteFleet {
         job: JobId,
         filter: &AttemptFilter,
         page: &Page<TaskRef>,
-    ) -> Result<Paged<AttemptRow, TaskRef>, PortError> {
+    ) -> Result<Paged<AttemptRow, TaskRef>, Problem> {
         let (filter, page) = (*filter, page.clone());
         self.readers.read(move |connection| lists::attempts(connection, job, &filter, &page)).await
     }
 
-    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, PortError> {
+    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, Problem> {
         let id = *attempt;
         self.readers.read(move |connection| restore::detail(connection, &id)).await
     }
 
-    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, PortError> {
+    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, Problem> {
         let key = key.to_owned();
         self.readers.read(move |connection| lists::one_entry(connection, kind, &key)).await
     }
@@ -131,12 +131,12 @@ impl FleetReads for SqliteFleet {
         kind: Kind,
         filter: &EntryFilter,
         page: &Page<String>,
-    ) -> Result<Paged<Entry, String>, PortError> {
+    ) -> Result<Paged<Entry, String>, Problem> {
         let (filter, page) = (filter.clone(), page.clone());
         self.readers.read(move |connection| lists::entries(connection, kind, &filter, &page)).await
     }
 
-    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, PortError> {
+    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, Problem> {
         let key = key.clone();
         self.readers.read(move |connection| lists::one_answer(connection, &key, now)).await
     }
@@ -145,26 +145,26 @@ impl FleetReads for SqliteFleet {
         &self,
         now: Time,
         page: &Page<IdempotencyKey>,
-    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, PortError> {
+    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, Problem> {
         let page = page.clone();
         self.readers.read(move |connection| lists::answers(connection, now, &page)).await
     }
 
-    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, PortError> {
+    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, Problem> {
         let (filter, page) = (filter.clone(), page.clone());
         self.readers.read(move |connection| lists::audit(connection, &filter, &page)).await
     }
 
-    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, PortError> {
+    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, Problem> {
         let page = page.clone();
         self.readers.read(move |connection| lists::outbox(connection, &page)).await
     }
 
-    async fn outbox_len(&self) -> Result<u64, PortError> {
+    async fn outbox_len(&self) -> Result<u64, Problem> {
         self.readers.read(lists::outbox_len).await
     }
 
-    async fn leader(&self) -> Result<Option<Leader>, PortError> {
+    async fn leader(&self) -> Result<Option<Leader>, Problem> {
         self.readers.read(write_rest::leader).await
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
 use super::error::FleetStoreError;
@@ -111,12 +111,12 @@ impl Stamp {
     ///
     /// # Errors
     /// Invalid with [`NOT_THE_SAME`] where it is not the same or an older one; those of the file system.
-    pub(super) fn open(path: &Path, connection: &mut Connection, accept: bool) -> Result<Self, PortError> {
+    pub(super) fn open(path: &Path, connection: &mut Connection, accept: bool) -> Result<Self, Problem> {
         let sqlite = |error: rusqlite::Error| FleetStoreError::from(error).told(path, "opening");
         let at = place(path, ".stamp");
         let system = |error: io::Error| {
-            let class = PortError::from(io::Error::from(error.kind())).class;
-            PortError::new(class, format!("{} cannot be used", at.display())).because(error)
+            let class = Problem::from(io::Error::from(error.kind())).class;
+            Problem::new(class, format!("{} cannot be used", at.display())).because(error)
         };
         let mut text = String::new();
         let before = match File::open(&at) {
@@ -191,7 +191,7 @@ impl Stamp {
     ///
     /// # Errors
     /// Denied where it was removed or replaced.
-    pub(super) fn check(&mut self) -> Result<u64, PortError> {
+    pub(super) fn check(&mut self) -> Result<u64, Problem> {
         let (path, opened) = &self.database;
         let (log, opened_log) = &mut self.log;
         let found = file_id(log).ok();
@@ -206,7 +206,7 @@ impl Stamp {
             path.display(),
             log.display()
         );
-        Err(PortError::new(Class::Denied, text))
+        Err(Problem::new(Class::Denied, text))
     }
 
     /// After a transaction.
@@ -229,11 +229,11 @@ impl Stamp {
     }
 }
 
-fn refused(path: &Path, wrong: &str) -> PortError {
+fn refused(path: &Path, wrong: &str) -> Problem {
     let text = format!(
         "fleet store {} is not the one that was here: {wrong}. Put the right file back, or restore a backup. To go on with this one \
          and forget what the other held, start once with --accept-store (`orlop scheduler`: --store-accept=true)",
         path.display()
     );
-    PortError::new(Class::Invalid, text).with_reason(NOT_THE_SAME)
+    Problem::new(Class::Invalid, text).with_reason(NOT_THE_SAME)
 }

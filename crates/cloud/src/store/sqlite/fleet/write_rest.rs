@@ -1,6 +1,6 @@
 //! Writing documents, answers, audit lines, events, and leadership. Owns the statements; transactions are the caller's.
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::{Epoch, JobId, TenantName};
 use orlop_core::ports::fleet_store::{AuditEntry, Entry, FENCED, Holder, IdempotencyRecord, Kind, Leader, OutboxEvent};
 use orlop_core::time::Time;
@@ -94,7 +94,7 @@ pub(super) fn fence(connection: &Connection, epoch: Epoch) -> Result<(), FleetSt
         return Ok(());
     }
     let message = format!("epoch {epoch} does not lead, the newest is {newest}; take leadership and restore");
-    Err(PortError::new(Class::Denied, message).with_reason(FENCED).into())
+    Err(Problem::new(Class::Denied, message).with_reason(FENCED).into())
 }
 
 /// Takes leadership: the file's lock keeps other servers out.
@@ -102,7 +102,7 @@ pub(super) fn acquire(connection: &Connection, holder: &Holder) -> Result<Epoch,
     let newest = leader(connection)?.map_or(Epoch(0), |leader| leader.epoch).next();
     // Ids of jobs carry the epoch, and must stay below 2^63.
     if newest.0 > JobId::MAX_EPOCH.0 / 2 {
-        return Err(PortError::new(Class::Fatal, "the epochs of the fleet store are used up; start a new one").into());
+        return Err(Problem::new(Class::Fatal, "the epochs of the fleet store are used up; start a new one").into());
     }
     let name = if holder.name.is_empty() { "server" } else { holder.name.as_str() };
     let mut statement =

@@ -33,7 +33,7 @@ async fn host(path: impl Into<PathBuf>) -> SqliteJournal {
     SqliteJournal::open(path, Access::Host).await.unwrap()
 }
 
-async fn viewer(path: impl Into<PathBuf>) -> Result<SqliteJournal, PortError> {
+async fn viewer(path: impl Into<PathBuf>) -> Result<SqliteJournal, Problem> {
     SqliteJournal::open(path, Access::Viewer).await
 }
 

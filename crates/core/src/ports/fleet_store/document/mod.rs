@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::query::{EntryFilter, Page, Paged};
 use super::{FleetReads, Json};
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::id::TenantName;
 use crate::named::named_enum;
 use crate::time::Time;
@@ -93,10 +93,10 @@ impl Entry {
     ///
     /// # Errors
     /// Invalid when it cannot be written as JSON.
-    pub fn of<D: Document>(document: &D) -> Result<Self, PortError> {
+    pub fn of<D: Document>(document: &D) -> Result<Self, Problem> {
         let key = document.key();
         let body = serde_json::to_string(document).map_err(|error| {
-            PortError::new(Class::Invalid, format!("`{key}` of {} cannot be written as JSON", D::KIND)).because(error)
+            Problem::new(Class::Invalid, format!("`{key}` of {} cannot be written as JSON", D::KIND)).because(error)
         })?;
         let (tenant, ended_at) = (document.tenant().cloned(), document.ended_at());
         Ok(Self { kind: D::KIND, key, tenant, ended_at, body: body.into() })
@@ -106,10 +106,10 @@ impl Entry {
     ///
     /// # Errors
     /// Fatal when it is not what the type says: the store is damaged, or was written by something else.
-    pub fn read<D: Document>(&self) -> Result<D, PortError> {
+    pub fn read<D: Document>(&self) -> Result<D, Problem> {
         serde_json::from_str(&self.body).map_err(|error| {
             let message = format!("`{}` of {} cannot be read; restore a backup of the store", self.key, self.kind);
-            PortError::new(Class::Fatal, message).because(error)
+            Problem::new(Class::Fatal, message).because(error)
         })
     }
 }
@@ -126,7 +126,7 @@ pub trait Documents: FleetReads {
     ///
     /// # Errors
     /// Transient when it cannot be read now; Fatal when it is damaged.
-    fn get<D: Document>(&self, key: &str) -> impl Future<Output = Result<Option<D>, PortError>> + Send {
+    fn get<D: Document>(&self, key: &str) -> impl Future<Output = Result<Option<D>, Problem>> + Send {
         async move {
             let entry = self.entry(D::KIND, key).await?;
             entry.as_ref().map(Entry::read).transpose()
@@ -141,7 +141,7 @@ pub trait Documents: FleetReads {
         &self,
         filter: &EntryFilter,
         page: &Page<String>,
-    ) -> impl Future<Output = Result<Paged<D, String>, PortError>> + Send {
+    ) -> impl Future<Output = Result<Paged<D, String>, Problem>> + Send {
         async move {
             let Paged { items, next } = self.entries(D::KIND, filter, page).await?;
             Ok(Paged { items: items.iter().map(Entry::read).collect::<Result<_, _>>()?, next })

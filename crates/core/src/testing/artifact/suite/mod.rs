@@ -10,7 +10,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use super::tree::Node;
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::ports::artifact::ArtifactStore;
 use crate::spec::artifact::{Archive, ArchiveFormat, Compression};
 use crate::spec::status::ArtifactLocation;
@@ -134,7 +134,7 @@ impl<W: ArtifactWorlds> Stage<'_, W> {
     }
 
     /// Plants a node under a name and stores it.
-    async fn put(&self, name: &str, node: &Node, archive: Option<Archive>) -> Result<ArtifactLocation, PortError> {
+    async fn put(&self, name: &str, node: &Node, archive: Option<Archive>) -> Result<ArtifactLocation, Problem> {
         let source = self.path(name);
         self.worlds.plant(self.number, &source, node);
         self.store.put(&source, archive).await

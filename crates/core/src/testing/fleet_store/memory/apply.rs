@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{JobEntry, State};
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::id::JobId;
 use crate::ports::fleet_store::{AttemptRow, FINAL_TWICE, MAX_JOB_ID, Record, SpecHash, TaskStatus, WriteBatch};
 use crate::task::TaskRef;
@@ -17,7 +17,7 @@ struct Brought {
     finals: BTreeMap<(JobId, u32), TaskRef>,
 }
 
-fn sound(unit: &TaskStatus, whose: JobId) -> Result<(), PortError> {
+fn sound(unit: &TaskStatus, whose: JobId) -> Result<(), Problem> {
     if unit.is_sound() {
         return Ok(());
     }
@@ -27,24 +27,24 @@ fn sound(unit: &TaskStatus, whose: JobId) -> Result<(), PortError> {
     )))
 }
 
-fn invalid(message: String) -> PortError {
-    PortError::new(Class::Invalid, message)
+fn invalid(message: String) -> Problem {
+    Problem::new(Class::Invalid, message)
 }
 
 impl State {
-    pub(super) fn check(&self, turns: &[WriteBatch]) -> Result<(), PortError> {
+    pub(super) fn check(&self, turns: &[WriteBatch]) -> Result<(), Problem> {
         let mut brought = Brought::default();
         turns.iter().flat_map(|turn| &turn.records).try_for_each(|record| self.check_record(record, &mut brought))
     }
 
-    fn has_job(&self, id: JobId, brought: &Brought) -> Result<(), PortError> {
+    fn has_job(&self, id: JobId, brought: &Brought) -> Result<(), Problem> {
         if self.jobs.contains_key(&id) || brought.jobs.contains(&id) {
             return Ok(());
         }
         Err(invalid(format!("job {id} is not stored")))
     }
 
-    fn check_record(&self, record: &Record, brought: &mut Brought) -> Result<(), PortError> {
+    fn check_record(&self, record: &Record, brought: &mut Brought) -> Result<(), Problem> {
         match record {
             Record::Spec(spec) => {
                 brought.specs.insert(spec.hash);
@@ -87,7 +87,7 @@ impl State {
                     let held = self.finals.get(&unit).or_else(|| brought.finals.get(&unit));
                     if held.is_some_and(|held| *held != id) {
                         let message = format!("{}.{} has an accepted final result already", id.job, id.index);
-                        return Err(PortError::new(Class::Fatal, message).with_reason(FINAL_TWICE));
+                        return Err(Problem::new(Class::Fatal, message).with_reason(FINAL_TWICE));
                     }
                     brought.finals.insert(unit, id);
                 }

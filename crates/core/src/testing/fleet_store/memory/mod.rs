@@ -7,7 +7,7 @@ mod writes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::id::{Epoch, JobId};
 use crate::ports::fleet_store::{
     AttemptDetail, AttemptRow, AuditEntry, Entry, Holder, IdempotencyKey, IdempotencyRecord, JobRow, Json, Kind,
@@ -94,14 +94,14 @@ impl MemoryFleet {
 }
 
 impl State {
-    fn fence(&self, epoch: Epoch) -> Result<(), PortError> {
+    fn fence(&self, epoch: Epoch) -> Result<(), Problem> {
         match &self.leader {
             Some((holder, newest)) if *newest == epoch && !holder.name.is_empty() => Ok(()),
             newest => {
                 let newest = newest.as_ref().map_or(Epoch(0), |(_, epoch)| *epoch);
                 let message =
                     format!("epoch {epoch} does not lead, the newest is {newest}; take leadership and restore");
-                Err(PortError::new(Class::Denied, message).with_reason(crate::ports::fleet_store::FENCED))
+                Err(Problem::new(Class::Denied, message).with_reason(crate::ports::fleet_store::FENCED))
             }
         }
     }

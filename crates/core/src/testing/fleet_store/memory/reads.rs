@@ -6,7 +6,7 @@ use std::ops::Bound;
 use async_trait::async_trait;
 
 use super::{JobEntry, MemoryFleet};
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::id::JobId;
 use crate::ports::fleet_store::{
     AttemptDetail, AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
@@ -41,15 +41,15 @@ impl JobEntry {
 
 #[async_trait]
 impl FleetReads for MemoryFleet {
-    async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError> {
+    async fn job(&self, id: JobId) -> Result<Option<JobRow>, Problem> {
         Ok(self.read(|state| state.jobs.get(&id).map(|held| held.row.clone())))
     }
 
-    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, PortError> {
+    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Problem> {
         Ok(self.read(|state| ids.iter().filter_map(|id| state.jobs.get(id)).map(|held| held.row.clone()).collect()))
     }
 
-    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError> {
+    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, Problem> {
         Ok(self.read(|state| {
             let pick = |held: &&JobEntry| filter.passes(&held.row);
             let some = page.size() + 1;
@@ -68,7 +68,7 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
-    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, PortError> {
+    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, Problem> {
         let spec = |(body, _): &(Box<str>, u64)| NewSpec { hash: *hash, body: body.clone() };
         Ok(self.read(|state| state.specs.get(hash).map(spec)))
     }
@@ -78,7 +78,7 @@ impl FleetReads for MemoryFleet {
         job: JobId,
         filter: &ElementFilter,
         page: &Page<u32>,
-    ) -> Result<Paged<ElementRow, u32>, PortError> {
+    ) -> Result<Paged<ElementRow, u32>, Problem> {
         Ok(self.read(|state| {
             let all = state.jobs.get(&job).into_iter().flat_map(JobEntry::all_elements);
             let found = all
@@ -88,7 +88,7 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
-    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, PortError> {
+    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, Problem> {
         Ok(self.read(|state| {
             let arrays = jobs.iter().filter_map(|id| Some((*id, state.jobs.get(id)?)));
             let arrays = arrays.filter(|(_, held)| !held.row.job.indices.is_empty());
@@ -106,7 +106,7 @@ impl FleetReads for MemoryFleet {
         job: JobId,
         filter: &AttemptFilter,
         page: &Page<TaskRef>,
-    ) -> Result<Paged<AttemptRow, TaskRef>, PortError> {
+    ) -> Result<Paged<AttemptRow, TaskRef>, Problem> {
         Ok(self.read(|state| {
             let rows = state.attempts.range(beyond(page.after.as_ref()));
             let found = rows
@@ -116,11 +116,11 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
-    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, PortError> {
+    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, Problem> {
         Ok(self.read(|state| state.details.get(attempt).cloned()))
     }
 
-    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, PortError> {
+    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, Problem> {
         if self.read(|state| state.silent) {
             std::future::pending::<()>().await;
         }
@@ -132,7 +132,7 @@ impl FleetReads for MemoryFleet {
         kind: Kind,
         filter: &EntryFilter,
         page: &Page<String>,
-    ) -> Result<Paged<Entry, String>, PortError> {
+    ) -> Result<Paged<Entry, String>, Problem> {
         Ok(self.read(|state| {
             let rows = state.entries.iter().filter(|((of, key), entry)| {
                 *of == kind
@@ -146,7 +146,7 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
-    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, PortError> {
+    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, Problem> {
         Ok(self.read(|state| state.keys.get(key).filter(|record| record.expires_at > now).cloned()))
     }
 
@@ -154,7 +154,7 @@ impl FleetReads for MemoryFleet {
         &self,
         now: Time,
         page: &Page<IdempotencyKey>,
-    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, PortError> {
+    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, Problem> {
         Ok(self.read(|state| {
             let rows = state.keys.range(beyond(page.after.as_ref())).map(|(_, record)| record);
             let found = rows.filter(|record| record.expires_at > now).take(page.size() + 1).cloned();
@@ -162,7 +162,7 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
-    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, PortError> {
+    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, Problem> {
         Ok(self.read(|state| {
             let pick = |entry: &&AuditEntry| {
                 tenant_passes(filter.tenants.as_deref(), entry.tenant.as_ref())
@@ -183,7 +183,7 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
-    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, PortError> {
+    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, Problem> {
         Ok(self.read(|state| {
             let rows = state.outbox.range(beyond(page.after.as_ref())).take(page.size() + 1);
             let found = rows.map(|(&id, event)| OutboxRow { id, event: event.clone() }).collect();
@@ -191,11 +191,11 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
-    async fn outbox_len(&self) -> Result<u64, PortError> {
+    async fn outbox_len(&self) -> Result<u64, Problem> {
         Ok(self.read(|state| state.outbox.len() as u64))
     }
 
-    async fn leader(&self) -> Result<Option<Leader>, PortError> {
+    async fn leader(&self) -> Result<Option<Leader>, Problem> {
         Ok(self.read(|state| {
             state.leader.clone().map(|(holder, epoch)| Leader {
                 holder: holder.name,

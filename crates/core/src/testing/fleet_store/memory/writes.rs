@@ -6,7 +6,7 @@ use std::ops::Bound;
 use async_trait::async_trait;
 
 use super::{Failure, JobEntry, MemoryFleet, State};
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::id::{Epoch, JobId};
 use crate::ports::fleet_store::{
     ElementRow, FleetStore, Holder, JobKind, Kind, NewSpec, Page, RestorePage, RestoredJob, Retained, Retention, Spans,
@@ -91,18 +91,18 @@ impl State {
 
 #[async_trait]
 impl FleetStore for MemoryFleet {
-    async fn acquire(&self, holder: &Holder) -> Result<Epoch, PortError> {
+    async fn acquire(&self, holder: &Holder) -> Result<Epoch, Problem> {
         let mut state = lock(&self.state);
         let newest = state.leader.as_ref().map_or(Epoch(0), |(_, epoch)| *epoch);
         state.leader = Some((holder.clone(), newest.next()));
         Ok(newest.next())
     }
 
-    async fn renew(&self, epoch: Epoch) -> Result<(), PortError> {
+    async fn renew(&self, epoch: Epoch) -> Result<(), Problem> {
         lock(&self.state).fence(epoch)
     }
 
-    async fn release(&self, epoch: Epoch) -> Result<(), PortError> {
+    async fn release(&self, epoch: Epoch) -> Result<(), Problem> {
         let mut state = lock(&self.state);
         if let Some((holder, newest)) = state.leader.as_mut()
             && *newest == epoch
@@ -112,11 +112,11 @@ impl FleetStore for MemoryFleet {
         Ok(())
     }
 
-    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), PortError> {
+    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), Problem> {
         let mut state = lock(&self.state);
         let failure = if state.failures.is_empty() { None } else { Some(state.failures.remove(0)) };
         if let Some(Failure { class, written: false }) = failure {
-            return Err(PortError::new(class, "the store was told to fail this commit"));
+            return Err(Problem::new(class, "the store was told to fail this commit"));
         }
         state.fence(epoch)?;
         state.check(&turns)?;
@@ -124,11 +124,11 @@ impl FleetStore for MemoryFleet {
         state.commits += 1;
         match failure {
             None => Ok(()),
-            Some(failure) => Err(PortError::new(failure.class, "the store was told to lose this answer")),
+            Some(failure) => Err(Problem::new(failure.class, "the store was told to lose this answer")),
         }
     }
 
-    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError> {
+    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, Problem> {
         let state = lock(&self.state);
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = state.jobs.range((after, Bound::Unbounded)).map(|(_, held)| held);
@@ -141,14 +141,14 @@ impl FleetStore for MemoryFleet {
         Ok(RestorePage { specs: hashes.into_iter().filter_map(spec).collect(), jobs, next })
     }
 
-    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), PortError> {
+    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), Problem> {
         let mut state = lock(&self.state);
         state.fence(epoch)?;
         ids.iter().for_each(|id| drop(state.outbox.remove(id)));
         Ok(())
     }
 
-    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError> {
+    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, Problem> {
         let mut state = lock(&self.state);
         state.fence(epoch)?;
         Ok(state.forget(policy))

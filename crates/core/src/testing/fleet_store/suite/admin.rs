@@ -1,14 +1,14 @@
 //! Checks of leadership, idempotency keys, the audit trail and the outbox.
 
 use super::{at, lead, new_spec, spec, tenant, write};
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::ports::fleet_store::{
     AuditEntry, AuditFilter, FENCED, FleetStore, Holder, IdempotencyKey, IdempotencyRecord, OutboxEvent, Page, Record,
     SortOrder,
 };
 use crate::testing::suite::{CheckResult, fails, holds, same};
 
-fn fenced(result: Result<(), PortError>) -> CheckResult {
+fn fenced(result: Result<(), Problem>) -> CheckResult {
     same("the reason", &result.as_ref().err().and_then(|error| error.reason), &Some(FENCED))?;
     fails("it", result, Class::Denied)
 }

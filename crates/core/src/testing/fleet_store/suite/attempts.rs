@@ -1,7 +1,7 @@
 //! Checks of attempts: what comes back, final results, details.
 
 use super::{array, at, attempt, ended, id, issued, new_attempt, new_job, restored, with_jobs, worker, write};
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::hardware::gpu::{GpuShape, ModelKey, Vendor};
 use crate::id::Epoch;
 use crate::machine::attempt::AttemptState;
@@ -103,7 +103,7 @@ pub(super) async fn members_have_attempts_of_their_own<S: FleetStore>(store: &S)
     twice(write(store, epoch, vec![ended(member(2), AttemptState::Succeeded, true)]).await)
 }
 
-fn twice(result: Result<(), PortError>) -> CheckResult {
+fn twice(result: Result<(), Problem>) -> CheckResult {
     same("the reason", &result.as_ref().err().and_then(|error| error.reason), &Some(FINAL_TWICE))?;
     fails("a second final result", result, Class::Fatal)
 }

@@ -93,7 +93,7 @@ pub(super) async fn commits_at_once_are_all_written<S: FleetStore>(store: &S) ->
     let calls = (1..=40_u64).map(|number| {
         // The second half changes what the first half wrote: the order of calls is kept.
         let record = if number <= 20 { new_job(job(number)) } else { changed(number - 20, 1, unit(JobState::Running)) };
-        Box::pin(write(store, epoch, vec![record])) as Pinned<'_, Result<(), crate::error::PortError>>
+        Box::pin(write(store, epoch, vec![record])) as Pinned<'_, Result<(), crate::error::Problem>>
     });
     for result in all(calls.collect()).await {
         result?;

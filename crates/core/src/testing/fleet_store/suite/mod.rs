@@ -10,7 +10,7 @@ mod jobs;
 mod reopen;
 mod retention;
 
-use crate::error::PortError;
+use crate::error::Problem;
 use crate::id::{Epoch, JobId, TenantName, WorkerId};
 use crate::machine::attempt::AttemptState;
 use crate::machine::job::JobState;
@@ -152,7 +152,7 @@ async fn lead<S: FleetStore + ?Sized>(store: &S) -> Result<Epoch, Broken> {
 }
 
 /// Commits one turn of records.
-async fn write<S: FleetStore + ?Sized>(store: &S, epoch: Epoch, records: Vec<Record>) -> Result<(), PortError> {
+async fn write<S: FleetStore + ?Sized>(store: &S, epoch: Epoch, records: Vec<Record>) -> Result<(), Problem> {
     store.commit(epoch, vec![WriteBatch::new(records)]).await
 }
 

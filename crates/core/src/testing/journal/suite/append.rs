@@ -1,7 +1,7 @@
 //! Checks of appending entries.
 
 use super::{entries, filled, flow, texts, wanted};
-use crate::error::{Class, PortError};
+use crate::error::{Class, Problem};
 use crate::ports::journal::{FlowJournal, JournalEntry};
 use crate::testing::suite::{CheckResult, fails, holds, same};
 use crate::testing::wait::{Pinned, all};
@@ -140,7 +140,7 @@ pub(super) async fn many_flows_at_once_all_win(journal: &dyn FlowJournal) -> Che
         let batches: Vec<_> = uids.iter().map(|uid| entries([format!("{uid}-{round}")])).collect();
         let calls = uids.iter().zip(&batches).map(|(uid, batch)| {
             let call = journal.append(uid, round, batch);
-            Box::pin(call) as Pinned<'_, Result<(), PortError>>
+            Box::pin(call) as Pinned<'_, Result<(), Problem>>
         });
         for result in all(calls.collect()).await {
             result?;

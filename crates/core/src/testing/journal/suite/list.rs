@@ -18,7 +18,7 @@ pub(super) fn summary(phase: FlowPhase) -> FlowSummary {
     }
 }
 
-async fn uids(journal: &dyn FlowJournal) -> Result<Vec<String>, crate::error::PortError> {
+async fn uids(journal: &dyn FlowJournal) -> Result<Vec<String>, crate::error::Problem> {
     Ok(journal.list().await?.into_iter().map(|flow| flow.uid).collect())
 }
 

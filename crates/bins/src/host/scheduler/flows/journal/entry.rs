@@ -1,6 +1,6 @@
 //! The bodies of a flow's documents.
 
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::journal::{FlowRecord, JournalEntry};
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::time::Time;
@@ -69,11 +69,11 @@ impl StoredSnapshot {
         }
     }
 
-    pub(super) fn into_parts(self) -> Result<(u64, Vec<u8>), PortError> {
+    pub(super) fn into_parts(self) -> Result<(u64, Vec<u8>), Problem> {
         if let Some(text) = self.text {
             return Ok((self.through, text.into_bytes()));
         }
-        let damaged = || PortError::new(Class::Fatal, "a snapshot is damaged; restore a backup of the store");
+        let damaged = || Problem::new(Class::Fatal, "a snapshot is damaged; restore a backup of the store");
         let digits: Option<Vec<u8>> =
             self.hex.chars().map(|digit| digit.to_digit(16).and_then(|value| u8::try_from(value).ok())).collect();
         let digits = digits.filter(|digits| digits.len() % 2 == 0).ok_or_else(damaged)?;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::Epoch;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::ports::fleet_store::{
@@ -25,7 +25,7 @@ use self::place::{NameHolder, entry_key, entry_prefix, flow_prefix, name_key, re
 use super::expiry::ttl;
 
 /// Says in which epoch this server may write now.
-pub type MayWrite = Arc<dyn Fn() -> Result<Epoch, PortError> + Send + Sync>;
+pub type MayWrite = Arc<dyn Fn() -> Result<Epoch, Problem> + Send + Sync>;
 
 /// Rows that one transaction deletes at most.
 const BATCH: usize = 2000;
@@ -86,19 +86,19 @@ impl FleetJournal {
         Arc::clone(flows.entry(uid.to_owned()).or_default())
     }
 
-    pub(super) async fn commit(&self, records: Vec<Record>) -> Result<(), PortError> {
+    pub(super) async fn commit(&self, records: Vec<Record>) -> Result<(), Problem> {
         let epoch = (self.may_write)()?;
         self.store.commit(epoch, vec![WriteBatch::new(records)]).await
     }
 
     /// The document of a flow.
-    pub(super) async fn document(&self, uid: &str) -> Result<FleetFlow, PortError> {
+    pub(super) async fn document(&self, uid: &str) -> Result<FleetFlow, Problem> {
         let key = orlop_core::ports::fleet_store::part(uid);
         self.store.get::<FleetFlow>(&key).await?.ok_or_else(|| unknown(uid))
     }
 
     /// Records that somebody ended a flow.
-    pub(super) async fn mark_cancelled(&self, uid: &str) -> Result<(), PortError> {
+    pub(super) async fn mark_cancelled(&self, uid: &str) -> Result<(), Problem> {
         self.write(uid, async |position| {
             let listed = Listed { cancelled: true, ..listed(&position.document) };
             let revision = position.document.revision + 1;
@@ -116,12 +116,12 @@ impl FleetJournal {
     }
 
     /// Who has a name among the flows that have not ended.
-    pub(super) async fn holder(&self, namespace: &str, name: &str) -> Result<Option<String>, PortError> {
+    pub(super) async fn holder(&self, namespace: &str, name: &str) -> Result<Option<String>, Problem> {
         let entry = self.store.entry(Kind::FlowEntry, &name_key(namespace, name)).await?;
         Ok(entry.map(|entry| read::<NameHolder>(&entry)).transpose()?.map(|holder| holder.uid))
     }
 
-    async fn position(&self, uid: &str) -> Result<Position, PortError> {
+    async fn position(&self, uid: &str) -> Result<Position, Problem> {
         let document = self.document(uid).await?;
         let covered = self.stored_snapshot(uid).await?.map(|snapshot| snapshot.through);
         let mut last = covered.unwrap_or(0);
@@ -131,17 +131,17 @@ impl FleetJournal {
         Ok(Position { last, covered, document })
     }
 
-    async fn stored_snapshot(&self, uid: &str) -> Result<Option<StoredSnapshot>, PortError> {
+    async fn stored_snapshot(&self, uid: &str) -> Result<Option<StoredSnapshot>, Problem> {
         let entry = self.store.entry(Kind::FlowEntry, &snapshot_key(uid)).await?;
         entry.as_ref().map(read).transpose()
     }
 
-    async fn entries(&self, uid: &str) -> Result<Vec<StoredEntry>, PortError> {
+    async fn entries(&self, uid: &str) -> Result<Vec<StoredEntry>, Problem> {
         let entries = self.all(Kind::FlowEntry, &entry_prefix(uid)).await?;
         entries.iter().map(read).collect()
     }
 
-    async fn all(&self, kind: Kind, prefix: &str) -> Result<Vec<Entry>, PortError> {
+    async fn all(&self, kind: Kind, prefix: &str) -> Result<Vec<Entry>, Problem> {
         let filter = EntryFilter { prefix: prefix.to_owned(), ..EntryFilter::default() };
         let (mut found, mut page) = (Vec::new(), Page::first(MAX_PAGE));
         loop {
@@ -158,8 +158,8 @@ impl FleetJournal {
     async fn write<T>(
         &self,
         uid: &str,
-        work: impl AsyncFnOnce(&mut Position) -> Result<T, PortError>,
-    ) -> Result<T, PortError> {
+        work: impl AsyncFnOnce(&mut Position) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         let slot = self.slot(uid);
         let mut held = slot.lock().await;
         let mut position = match held.take() {
@@ -174,7 +174,7 @@ impl FleetJournal {
     }
 
     /// The records by which a flow that has ended leaves: its name is free, and it goes with the jobs of its time.
-    async fn leaving(&self, document: &FleetFlow, listed: &Listed) -> Result<Vec<Record>, PortError> {
+    async fn leaving(&self, document: &FleetFlow, listed: &Listed) -> Result<Vec<Record>, Problem> {
         let mut records = Vec::new();
         if self.holder(&listed.namespace, &document.name).await?.as_deref() == Some(document.id.as_str()) {
             records.push(Record::Delete(Kind::FlowEntry, name_key(&listed.namespace, &document.name)));
@@ -186,20 +186,20 @@ impl FleetJournal {
     }
 }
 
-fn unknown(uid: &str) -> PortError {
-    PortError::new(Class::NotFound, format!("there is no flow with uid `{uid}` in the journal"))
+fn unknown(uid: &str) -> Problem {
+    Problem::new(Class::NotFound, format!("there is no flow with uid `{uid}` in the journal"))
 }
 
-fn read<T: serde::de::DeserializeOwned>(entry: &Entry) -> Result<T, PortError> {
+fn read<T: serde::de::DeserializeOwned>(entry: &Entry) -> Result<T, Problem> {
     serde_json::from_str(&entry.body).map_err(|error| {
         let message = format!("`{}` of {} cannot be read; restore a backup of the store", entry.key, entry.kind);
-        PortError::new(Class::Fatal, message).because(error)
+        Problem::new(Class::Fatal, message).because(error)
     })
 }
 
-fn put(key: String, value: &impl Serialize) -> Result<Record, PortError> {
+fn put(key: String, value: &impl Serialize) -> Result<Record, Problem> {
     let body = serde_json::to_string(value)
-        .map_err(|error| PortError::new(Class::Invalid, format!("`{key}` cannot be written as JSON")).because(error))?;
+        .map_err(|error| Problem::new(Class::Invalid, format!("`{key}` cannot be written as JSON")).because(error))?;
     let entry = Entry { kind: Kind::FlowEntry, key, tenant: None, ended_at: None, body: body.into() };
     Ok(Record::Put(Box::new(entry)))
 }
@@ -215,10 +215,10 @@ pub(super) fn listed(document: &FleetFlow) -> Listed {
 
 #[async_trait]
 impl FlowJournal for FleetJournal {
-    async fn create(&self, flow: &FlowRecord) -> Result<(), PortError> {
+    async fn create(&self, flow: &FlowRecord) -> Result<(), Problem> {
         let _one = self.creating.lock().await;
         let (namespace, name) = (flow.namespace(), &flow.flow.metadata.name);
-        let exists = |what: String| Err(PortError::new(Class::Exists, what));
+        let exists = |what: String| Err(Problem::new(Class::Exists, what));
         if self.holder(namespace, name).await?.is_some() {
             return exists(format!(
                 "the name is taken: there is a flow `{name}` of tenant `{namespace}` that has not ended; choose another with --name, \
@@ -229,7 +229,7 @@ impl FlowJournal for FleetJournal {
             return exists(format!("there is a flow with uid `{}`", flow.uid));
         }
         let tenant =
-            namespace.parse().map_err(|error| PortError::new(Class::Invalid, "whose flow it is").because(error))?;
+            namespace.parse().map_err(|error| Problem::new(Class::Invalid, "whose flow it is").because(error))?;
         let origin: Origin =
             flow.options.get("driver").and_then(|driver| Origin::deserialize(driver).ok()).unwrap_or_default();
         let (ttl, labels) = (Some(ttl(&flow.flow.spec)), flow.flow.metadata.labels.clone());
@@ -254,7 +254,7 @@ impl FlowJournal for FleetJournal {
         self.commit(records).await
     }
 
-    async fn load(&self, uid: &str) -> Result<StoredFlow, PortError> {
+    async fn load(&self, uid: &str) -> Result<StoredFlow, Problem> {
         let slot = self.slot(uid);
         // No writer meanwhile: snapshot and entries are of one moment.
         let _held = slot.lock().await;
@@ -269,11 +269,11 @@ impl FlowJournal for FleetJournal {
         Ok(StoredFlow { record, snapshot, entries: entries.into_iter().map(StoredEntry::into_entry).collect(), last })
     }
 
-    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), PortError> {
+    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), Problem> {
         self.write(uid, async |position| {
             if position.last != after {
                 let message = format!("flow `{uid}` has {} entries, not {after}; load it again", position.last);
-                return Err(PortError::new(Class::Conflict, message));
+                return Err(Problem::new(Class::Conflict, message));
             }
             let numbered = (after + 1..).zip(entries);
             let records = numbered.map(|(seq, entry)| put(entry_key(uid, seq), &StoredEntry::of(seq, entry)));
@@ -287,15 +287,15 @@ impl FlowJournal for FleetJournal {
         .await
     }
 
-    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), PortError> {
+    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), Problem> {
         self.write(uid, async |position| {
             if let Some(covered) = position.covered.filter(|covered| through < *covered) {
                 let message = format!("flow `{uid}` has a snapshot through {covered}, later than {through}");
-                return Err(PortError::new(Class::Conflict, message));
+                return Err(Problem::new(Class::Conflict, message));
             }
             if through > position.last {
                 let message = format!("flow `{uid}` has {} entries, none with number {through}", position.last);
-                return Err(PortError::new(Class::Invalid, message));
+                return Err(Problem::new(Class::Invalid, message));
             }
             // The snapshot comes first: entries it covers are not read any more, so they may go bit by bit.
             self.commit(vec![put(snapshot_key(uid), &StoredSnapshot::of(through, state))?]).await?;
@@ -311,7 +311,7 @@ impl FlowJournal for FleetJournal {
         .await
     }
 
-    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), PortError> {
+    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), Problem> {
         self.write(uid, async |position| {
             let before = &position.document;
             let listed = Listed { summary: summary.clone(), ..listed(before) };
@@ -333,7 +333,7 @@ impl FlowJournal for FleetJournal {
         .await
     }
 
-    async fn list(&self) -> Result<Vec<FlowRecordSummary>, PortError> {
+    async fn list(&self) -> Result<Vec<FlowRecordSummary>, Problem> {
         let mut flows = Vec::new();
         for entry in self.all(Kind::Flow, "").await? {
             let document: FleetFlow = entry.read()?;
@@ -345,7 +345,7 @@ impl FlowJournal for FleetJournal {
         Ok(flows)
     }
 
-    async fn delete(&self, uid: &str) -> Result<(), PortError> {
+    async fn delete(&self, uid: &str) -> Result<(), Problem> {
         let document = match self.document(uid).await {
             Err(error) if error.class == Class::NotFound => return Ok(()),
             document => document?,

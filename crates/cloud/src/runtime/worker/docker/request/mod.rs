@@ -8,7 +8,7 @@ use bollard::models::{
     ContainerCreateBody, ContainerSummary, ContainerSummaryStateEnum as State, DeviceRequest, HostConfig,
     HostConfigLogConfig, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::{Class, Problem};
 use orlop_core::task::TaskRef;
 
 use super::ContainerOptions;
@@ -90,7 +90,7 @@ pub(super) fn name(options: &ContainerOptions, id: &TaskRef) -> String {
 }
 
 /// Refuses networks that are this machine's own, or another container's.
-pub(super) fn check_network(network: Option<&str>) -> Result<(), PortError> {
+pub(super) fn check_network(network: Option<&str>) -> Result<(), Problem> {
     let shared = |name: &str| name == "host" || name.starts_with("container:") || name.starts_with("ns:");
     match network.filter(|name| name.is_empty() || shared(name)) {
         None => Ok(()),
@@ -98,7 +98,7 @@ pub(super) fn check_network(network: Option<&str>) -> Result<(), PortError> {
             let message = format!(
                 "containers of jobs may not be in the network `{name}`; name one of the engine's own, or `none`"
             );
-            Err(PortError::new(Class::Invalid, message))
+            Err(Problem::new(Class::Invalid, message))
         }
     }
 }

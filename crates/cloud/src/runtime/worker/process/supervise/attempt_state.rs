@@ -2,7 +2,7 @@
 
 use std::io;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 
 use super::control::{Control, SupervisorState};
 use crate::outbox::codec::{Entry, decode};
@@ -15,7 +15,7 @@ use crate::runtime::worker::event::Started;
 ///
 /// # Errors
 /// When the files cannot be read.
-pub(in crate::runtime::worker) fn state(control: &Control) -> Result<Option<RemainsState>, PortError> {
+pub(in crate::runtime::worker) fn state(control: &Control) -> Result<Option<RemainsState>, Problem> {
     if !control.exists() {
         return Ok(None);
     }

@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use nix::sys::signal::Signal;
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use orlop_core::task::TaskRef;
 
 use super::control::{Control, Request, SupervisorState, read_lease};
@@ -52,7 +52,7 @@ pub(in crate::runtime::worker) enum FollowerCommand {
 
 /// Hands over an attempt whose supervisor died and did not write its end: the attempt, its last chunk of output, and the
 /// reason where it is lost.
-pub(in crate::runtime::worker) type Bury = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), PortError> + Send>;
+pub(in crate::runtime::worker) type Bury = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), Problem> + Send>;
 
 /// On whose behalf attempts are followed.
 pub(in crate::runtime::worker) struct FollowerContext {
@@ -97,7 +97,7 @@ impl Followers {
     ///
     /// # Errors
     /// When its control files cannot be read.
-    pub(in crate::runtime::worker) async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), PortError> {
+    pub(in crate::runtime::worker) async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), Problem> {
         let mailbox = Arc::clone(&self.mailbox);
         blocking(move || {
             let (send, answer) = mpsc::sync_channel(1);

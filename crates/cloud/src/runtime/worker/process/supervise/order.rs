@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_core::error::PortError;
+use orlop_core::error::Problem;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ impl Tools {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(super) fn runtime(&self, events: Arc<dyn AttemptEvents>) -> Result<Box<dyn JobRuntime>, PortError> {
+    pub(super) fn runtime(&self, events: Arc<dyn AttemptEvents>) -> Result<Box<dyn JobRuntime>, Problem> {
         match self {
             Self::Processes(processes) => Ok(Box::new(ProcessRuntime::new(processes.options(), events)?)),
             #[cfg(feature = "docker")]

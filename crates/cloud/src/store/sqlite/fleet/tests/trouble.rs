@@ -114,7 +114,7 @@ async fn a_bad_commit_does_not_touch_those_it_waits_with() {
     assert!(store.commits() - before < 60, "{} transactions", store.commits() - before);
 }
 
-async fn refused(path: &Path) -> PortError {
+async fn refused(path: &Path) -> Problem {
     let error = SqliteFleet::open(path, Durability::Full).await.unwrap_err();
     assert_eq!((error.class, error.reason), (Class::Invalid, Some(super::super::stamp::NOT_THE_SAME)), "{error}");
     error

@@ -1,0 +1,311 @@
+//! Errors: one type from engines and adapters to the command line, REST and gRPC. Its class says what a host does next, its code
+//! what a program is told.
+
+mod code;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use code::Code;
+use serde::{Deserialize, Serialize};
+
+/// What kind of trouble an error is, and so what happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Time-out, overload, lost connection: back off exponentially with jitter, bounded.
+    Transient,
+    /// Somebody else changed it: read again and retry at once, bounded.
+    Conflict,
+    /// The request can never work as written: report it and wait for a change.
+    Invalid,
+    /// No room or quota: stay pending with the reason, wake on capacity.
+    Capacity,
+    /// It is not there: adopt that, or create it.
+    NotFound,
+    /// It is there already: adopt it, or say whose it is.
+    Exists,
+    /// Not allowed: report, no retry storm.
+    Denied,
+    /// A broken invariant: stop this object, keep the rest running, say so loudly.
+    Fatal,
+}
+
+impl Class {
+    /// Whether trying the same request again can help without anybody changing anything.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        matches!(self, Self::Transient | Self::Conflict | Self::Capacity)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Transient => "transient",
+            Self::Conflict => "conflict",
+            Self::Invalid => "invalid",
+            Self::Capacity => "capacity",
+            Self::NotFound => "not found",
+            Self::Exists => "exists",
+            Self::Denied => "denied",
+            Self::Fatal => "fatal",
+        })
+    }
+}
+
+/// The message of an error and those of all its causes, joined by `: `. One that its effect repeats is told once.
+///
+/// ```
+/// use orlop_core::error::chain;
+/// let error = std::io::Error::other("no room");
+/// assert_eq!(chain(&error), "no room");
+/// ```
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// The path of an error that says that there is no such flow.
+pub const FLOW: &str = "flow";
+/// The path of errors about values that are given for the parameters of a flow.
+pub const PARAMETERS: &str = "parameters";
+
+/// One field that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FieldError {
+    /// Where, such as `jobs[3].resources.cpu_m`.
+    pub path: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// A limit that stopped a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaUse {
+    /// Its name, such as `max_pending_jobs`.
+    pub name: String,
+    /// The limit.
+    pub limit: u64,
+    /// What there would be.
+    pub used: u64,
+}
+
+/// What few errors have: particulars of a call to a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallDetails {
+    /// Which limit it met.
+    pub quota: Option<QuotaUse>,
+    /// The request's id.
+    pub instance: Option<String>,
+    /// Where the leader is, beside [`Code::NotLeader`]: the address of its REST interface and, after a blank, that of its
+    /// gRPC services, where they differ.
+    pub leader: Option<String>,
+}
+
+/// What went wrong, from engines and adapters to the command line, REST and gRPC.
+///
+/// ```
+/// use orlop_core::error::{Class, Code, Problem};
+/// let problem = Problem::coded(Code::NotFound, "there is no job j0000000000001");
+/// assert_eq!((problem.class, problem.code.http()), (Class::NotFound, 404));
+/// assert_eq!(Problem::new(Class::Denied, "the file cannot be read").code, Code::Forbidden);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// One word for programs, with the statuses of HTTP and gRPC.
+    pub code: Code,
+    /// What happens next.
+    pub class: Class,
+    /// What is wrong, where, and what to do; never holds a secret.
+    pub message: String,
+    /// Fields that are wrong, where it is a request or a document.
+    pub fields: Vec<FieldError>,
+    /// A reason where the code says too little: a step reason such as `Unschedulable`.
+    pub reason: Option<&'static str>,
+    /// When it is worth another try, if the other side said so.
+    pub retry_after: Option<Duration>,
+    /// What caused it.
+    pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    /// Particulars of the call that failed so.
+    pub details: Option<Box<CallDetails>>,
+}
+
+impl Problem {
+    /// An error of a class with a message.
+    #[must_use]
+    pub fn new(class: Class, message: impl Into<String>) -> Self {
+        Self { class, ..Self::coded(class.into(), message) }
+    }
+
+    /// An error of a code with a message.
+    #[must_use]
+    pub fn coded(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            class: code.class(),
+            message: message.into(),
+            fields: Vec::new(),
+            reason: None,
+            retry_after: None,
+            source: None,
+            details: None,
+        }
+    }
+
+    /// A request or document with wrong fields.
+    #[must_use]
+    pub fn invalid(fields: Vec<FieldError>) -> Self {
+        let message = match fields.as_slice() {
+            [only] if only.path.is_empty() => only.message.clone(),
+            [only] => format!("{}: {}", only.path, only.message),
+            several => format!("{} fields are not valid", several.len()),
+        };
+        Self { fields, ..Self::coded(Code::InvalidSpec, message) }
+    }
+
+    /// The same error with what caused it.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// The same error with a reason for programs.
+    #[must_use]
+    pub fn with_reason(mut self, reason: &'static str) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
+    /// The same error, worth another try after so long.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// The same error at a field.
+    #[must_use]
+    pub fn at_field(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
+        self.fields.push(FieldError { path: path.into(), message: message.into() });
+        self
+    }
+
+    /// The same error with the limit that it met.
+    #[must_use]
+    pub fn with_quota(mut self, quota: QuotaUse) -> Self {
+        self.details_mut().quota = Some(quota);
+        self
+    }
+
+    /// Particulars of the call that failed so.
+    #[must_use]
+    pub fn details(&self) -> &CallDetails {
+        static NONE: CallDetails = CallDetails { quota: None, instance: None, leader: None };
+        self.details.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Particulars of the call that failed so, to be changed.
+    pub fn details_mut(&mut self) -> &mut CallDetails {
+        self.details.get_or_insert_default()
+    }
+
+    /// The message and those of all causes, joined by `: `.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        chain(self)
+    }
+}
+
+impl PartialEq for Problem {
+    /// By what is said: its cause, of which only the text is known, counts as part of it.
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, self.class, &self.fields, self.reason, self.retry_after)
+            == (other.code, other.class, &other.fields, other.reason, other.retry_after)
+            && self.details() == other.details()
+            && self.chain() == other.chain()
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<std::io::Error> for Problem {
+    fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let class = match error.kind() {
+            ErrorKind::NotFound => Class::NotFound,
+            ErrorKind::AlreadyExists => Class::Exists,
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Class::Denied,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::OutOfMemory => Class::Capacity,
+            ErrorKind::InvalidInput
+            | ErrorKind::InvalidData
+            | ErrorKind::InvalidFilename
+            | ErrorKind::ArgumentListTooLong
+            | ErrorKind::Unsupported => Class::Invalid,
+            _ => Class::Transient,
+        };
+        Self::new(class, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn io_errors_keep_their_meaning() {
+        let class = |kind| Problem::from(std::io::Error::from(kind)).class;
+        assert_eq!(class(std::io::ErrorKind::StorageFull), Class::Capacity);
+        assert_eq!(class(std::io::ErrorKind::ReadOnlyFilesystem), Class::Denied);
+        assert_eq!(class(std::io::ErrorKind::ConnectionReset), Class::Transient);
+        // A name that is too long stays so.
+        assert_eq!(class(std::io::ErrorKind::InvalidFilename), Class::Invalid);
+    }
+
+    #[test]
+    fn only_three_classes_help_by_waiting() {
+        let retryable: Vec<String> = [
+            Class::Transient,
+            Class::Conflict,
+            Class::Invalid,
+            Class::Capacity,
+            Class::NotFound,
+            Class::Exists,
+            Class::Denied,
+            Class::Fatal,
+        ]
+        .into_iter()
+        .filter(|class| class.is_retryable())
+        .map(|class| class.to_string())
+        .collect();
+        assert_eq!(retryable, ["transient", "conflict", "capacity"]);
+    }
+
+    #[test]
+    fn the_chain_names_every_cause() {
+        let error =
+            Problem::new(Class::Transient, "writing the journal failed").because(std::io::Error::other("disk on fire"));
+        assert_eq!(error.chain(), "writing the journal failed: disk on fire");
+    }
+}
