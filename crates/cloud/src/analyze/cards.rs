@@ -155,6 +155,22 @@ pub(super) fn vram(known: &DecisionInput<'_>, required: bool) -> Need<u32> {
     }
 }
 
+/// The oldest card that will do, by what code is compiled for and what is written.
+pub(super) fn capability(known: &DecisionInput<'_>, nvidia: bool) -> Need<Version> {
+    let facts = known.which(|finding| matches!(finding, Finding::Capability(_)));
+    let most = |least: Strength| {
+        let facts = facts.iter().filter(|fact| fact.strength >= least);
+        facts
+            .filter_map(|fact| match fact.finding {
+                Finding::Capability(version) => Some(version),
+                _ => None,
+            })
+            .max()
+    };
+    let (hard, target) = (most(Strength::Hard).filter(|_| nvidia), most(Strength::Target).filter(|_| nvidia));
+    Need::of(hard, target, &facts)
+}
+
 /// Which CUDA, at least.
 pub(super) fn cuda_version(known: &DecisionInput<'_>, nvidia: bool) -> Need<Version> {
     let facts = known.which(|finding| matches!(finding, Finding::Cuda(_)));

@@ -45,6 +45,7 @@ pub(super) fn decide(mut known: DecisionInput<'_>, mut flags: Vec<String>) -> Re
     let (vendor, required) = (gpu.vendor.target, gpu.required.target == Some(true));
     let nvidia = required && vendor == Some(Vendor::Nvidia);
     let cuda_version = cards::cuda_version(&known, nvidia);
+    let compute_capability = cards::capability(&known, nvidia);
     let (os_type, os_version, os) = system(&mut known, cuda_version.target);
     let count = cards::count(&mut known, required);
     let memory = cards::vram(&known, required);
@@ -68,6 +69,7 @@ pub(super) fn decide(mut known: DecisionInput<'_>, mut flags: Vec<String>) -> Re
         gpu_memory_gb: memory,
         cuda_required: needs(nvidia, hard),
         cuda_version,
+        compute_capability,
         rocm_required: needs(required && vendor == Some(Vendor::Amd), hard),
         gpu_required: gpu.required,
         gpu_vendor: gpu.vendor,

@@ -72,6 +72,30 @@ pub enum Feature {
     Nvlink,
 }
 
+impl Feature {
+    /// As options and messages name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fpga => "fpga",
+            Self::Infiniband => "infiniband",
+            Self::Nvme => "nvme",
+            Self::Nvdimm => "nvdimm",
+            Self::Nvlink => "nvlink",
+        }
+    }
+}
+
+impl std::str::FromStr for Feature {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Fpga, Self::Infiniband, Self::Nvme, Self::Nvdimm, Self::Nvlink];
+        let found = all.into_iter().find(|feature| feature.name().eq_ignore_ascii_case(text.trim()));
+        found.ok_or_else(|| format!("`{text}` is not known; use {}", all.map(Self::name).join(", ")))
+    }
+}
+
 /// What a fact says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -94,6 +118,8 @@ pub enum Finding {
     Card(&'static Card),
     /// A version of CUDA.
     Cuda(Version),
+    /// The compute capability of the oldest card that will do.
+    Capability(Version),
     /// A version of Python, exactly.
     Python(Version),
     /// The lowest version of Python that will do.

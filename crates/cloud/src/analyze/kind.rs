@@ -53,6 +53,10 @@ pub enum FileKind {
     Nextflow,
     /// Rules of Snakemake.
     Snakemake,
+    /// A script for a batch manager: Slurm, PBS.
+    BatchScript,
+    /// A script of a shell, which may be one for a batch manager.
+    Shell,
     /// A source in Python.
     PythonSource,
     /// A notebook.
@@ -90,6 +94,8 @@ impl FileKind {
             _ if is_document(folder, name) => Some(Self::Readme),
             _ if name.ends_with(".nf") || name.ends_with(".config") && parent == "conf" => Some(Self::Nextflow),
             _ if name.ends_with(".smk") => Some(Self::Snakemake),
+            _ if has_ending(&[".sbatch", ".slurm", ".pbs"]) => Some(Self::BatchScript),
+            _ if has_ending(&[".sh", ".bash", ".job"]) => Some(Self::Shell),
             _ if name.ends_with(".py") => Some(Self::PythonSource),
             _ if name.ends_with(".ipynb") => Some(Self::Notebook),
             _ if has_ending(&[".cabal", ".gemspec"]) => Some(Self::Other),
@@ -128,7 +134,7 @@ impl FileKind {
     /// Whether it is a source, of which only the imports count.
     #[must_use]
     pub const fn is_source(self) -> bool {
-        matches!(self, Self::PythonSource | Self::Notebook)
+        matches!(self, Self::PythonSource | Self::Notebook | Self::Shell)
     }
 
     /// Whether a program wrote it, so that it may be long.
@@ -164,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_row_names_its_files() {
-        let rows: [(FileKind, &[&str]); 28] = [
+        let rows: [(FileKind, &[&str]); 30] = [
             (
                 FileKind::PipList,
                 &[
@@ -202,6 +208,8 @@ mod tests {
             (FileKind::RPackage, &["DESCRIPTION"]),
             (FileKind::Nextflow, &["nextflow.config", "conf/base.config", "main.nf"]),
             (FileKind::Snakemake, &["Snakefile", "workflow/rules/map.smk"]),
+            (FileKind::BatchScript, &["run.sbatch", "jobs/a.slurm", "a.pbs"]),
+            (FileKind::Shell, &["run.sh", "scripts/train.bash"]),
             (FileKind::PythonSource, &["main.py", "pkg/model.py"]),
             (FileKind::Notebook, &["a.ipynb"]),
             (FileKind::Other, &["Gemfile", "Allwmake", "composer.json"]),

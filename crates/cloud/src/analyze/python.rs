@@ -102,7 +102,7 @@ const NVIDIA_FAMILIES: [&str; 17] = [
 ];
 
 /// Names that work on a GPU where there is one.
-const SOFT_NAMES: [&str; 29] = [
+const SOFT_NAMES: [&str; 34] = [
     "torch",
     "torchvision",
     "torchaudio",
@@ -132,6 +132,11 @@ const SOFT_NAMES: [&str; 29] = [
     "trl",
     "unsloth",
     "axolotl",
+    "openai-whisper",
+    "faster-whisper",
+    "whisperx",
+    "coqui-tts",
+    "nerfstudio",
 ];
 
 /// Names of work with language models.

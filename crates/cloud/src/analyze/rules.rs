@@ -75,7 +75,8 @@ pub fn analyze(scan: &Scan) -> Analysis {
 
 /// Whether something tells of which software a project is made, so that no word of a GPU means that there is none.
 fn tells_of_software(scan: &Scan, files: &[(FileKind, &str, String)]) -> bool {
-    let is_telling = |kind: FileKind| !matches!(kind, FileKind::Readme | FileKind::Ci | FileKind::Other);
+    let is_telling =
+        |kind: FileKind| !matches!(kind, FileKind::Readme | FileKind::Ci | FileKind::Other | FileKind::Shell);
     files.iter().any(|(kind, _, _)| is_telling(*kind))
         || scan.python_sources + scan.notebooks + scan.cuda_sources.len() + scan.hip_sources.len() > 0
 }

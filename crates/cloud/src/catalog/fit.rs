@@ -23,6 +23,8 @@ pub enum Unfit {
     CardMemory,
     /// Drivers with the CUDA that is needed no longer drive its cards.
     Cuda,
+    /// Cards older than the code is compiled for.
+    Capability,
     /// Cards too old for present libraries.
     Legacy,
     /// Too few threads.
@@ -55,6 +57,8 @@ pub fn misfits(needs: &Needs, shape: &Shape) -> Vec<Unfit> {
                 let runs =
                     gpu.cuda.zip(cards.capability).is_none_or(|(cuda, capability)| card::drives(cuda, capability));
                 unless(runs, Unfit::Cuda);
+                let runs = gpu.capability.zip(cards.capability).is_none_or(|(least, had)| had >= least);
+                unless(runs, Unfit::Capability);
                 let known = card::by_model(&cards.model);
                 unless(gpu.legacy || !known.is_some_and(card::Card::is_legacy), Unfit::Legacy);
             }
@@ -302,12 +306,19 @@ fn message(asked: &Needs, relaxed: &Needs, variants: &[&Variant]) -> String {
             return format!("no type has {wanted}{unit}{of} {what} (largest {most} at {site})");
         }
     }
+    if let Some(feature) = relaxed.features.iter().find(|feature| !variants.iter().any(|one| one.shape.has(**feature)))
+    {
+        let name = feature.name();
+        return format!("no type has {name}; do without it: --without {name}");
+    }
     let cards = asked.gpu.as_ref().map_or(String::new(), |gpu| {
         let cuda = gpu.cuda.map_or(String::new(), |cuda| format!(" with CUDA {cuda}"));
-        format!(", {} x {} GB of {}{cuda}", gpu.count.least, gpu.memory_gb, gpu.vendor)
+        let oldest = gpu.capability.map_or(String::new(), |least| format!(" and compute capability {least}"));
+        format!(", {} x {} GB of {}{cuda}{oldest}", gpu.count.least, gpu.memory_gb, gpu.vendor)
     });
+    let features: String = relaxed.features.iter().map(|feature| format!(", {}", feature.name())).collect();
     format!(
-        "no type has all of it together: {} threads, {} GiB, {} GB of disk{cards} on {}",
+        "no type has all of it together: {} threads, {} GiB, {} GB of disk{cards}{features} on {}",
         relaxed.cores.wish, relaxed.ram_gib.wish, relaxed.disk_gb.wish, relaxed.arch
     )
 }

@@ -34,6 +34,8 @@ pub struct GpuNeed {
     pub memory_gb: u32,
     /// The CUDA they must run.
     pub cuda: Option<Version>,
+    /// The compute capability that code is compiled for, at least.
+    pub capability: Option<Version>,
     /// Whether cards too old for present libraries will do.
     pub legacy: bool,
 }
@@ -76,6 +78,8 @@ pub struct Overrides {
     pub allow_legacy: bool,
     /// `--arch`.
     pub arch: Option<Arch>,
+    /// `--without`, special hardware that is done without.
+    pub without: Vec<Feature>,
 }
 
 impl Needs {
@@ -97,7 +101,11 @@ impl Needs {
             cores: range(&requirements.cpu_cores, overrides.cores),
             ram_gib: range(&requirements.ram_gb, overrides.ram_gib),
             disk_gb: range(&requirements.disk_gb, overrides.disk_gb),
-            features: features.into_iter().filter(|feature| gpu.is_some() || *feature != Feature::Nvlink).collect(),
+            features: features
+                .into_iter()
+                .filter(|feature| gpu.is_some() || *feature != Feature::Nvlink)
+                .filter(|feature| !overrides.without.contains(feature))
+                .collect(),
             gpu,
         }
     }
@@ -123,6 +131,7 @@ fn gpu(requirements: &Requirements, overrides: &Overrides) -> Option<GpuNeed> {
         count,
         memory_gb: overrides.vram_gb.or(requirements.gpu_memory_gb.target).unwrap_or(8),
         cuda: requirements.cuda_version.target.filter(|_| vendor == Vendor::Nvidia),
+        capability: requirements.compute_capability.target.filter(|_| vendor == Vendor::Nvidia),
         legacy: overrides.allow_legacy || requirements.has_flag(LEGACY_NAMED),
     })
 }

@@ -136,6 +136,7 @@ fn summary(requirements: &Requirements) -> Value {
         "gpu_count": number(&requirements.gpu_count),
         "gpu_memory_gb": number(&requirements.gpu_memory_gb),
         "gpu_vendor": plain(vendor),
+        "compute_capability": plain(requirements.compute_capability.target.map(|version| version.to_string())),
         "cuda_version": plain(requirements.cuda_version.target.map(|version| version.to_string())),
         "arch": requirements.arch.target,
         "os": format!(

@@ -7,7 +7,7 @@ use super::super::fact::{At, Finding, HARD, SOFT, Sink};
 use super::super::sizing::{ServiceClass, heap};
 use super::dockerfile::{arch_of, environment};
 use super::image::{self, Use};
-use super::{locate, size, unreadable, yaml};
+use super::{launch, locate, size, unreadable, yaml};
 
 /// Services that are counted.
 const MAX_SERVICES: usize = 100;
@@ -79,6 +79,10 @@ fn one(name: &str, service: &Value, text: &str, at: At<'_>, sink: &mut Sink<'_>)
     sink.add(at, "compose-service", Finding::Service(name.to_owned(), class, heap.max(limit)), SOFT);
     if let Some(shared) = service.get("shm_size").map(words).and_then(|text| size::gib(&text)) {
         sink.add(locate(text, "shm_size"), "compose-shared-memory", Finding::Ram(shared), SOFT);
+    }
+    for key in ["entrypoint", "command"] {
+        let command = service.get(key).map(Value::to_string).unwrap_or_default();
+        launch::judge(&launch::words(&command), locate(text, &format!("{key}:")), sink);
     }
     devices(service, text, sink);
     for (key, value) in service.get("environment").and_then(Value::as_object).into_iter().flatten() {

@@ -7,7 +7,7 @@ use orlop_core::hardware::Arch;
 
 use super::super::fact::{At, Finding, HARD, SOFT, Sink};
 use super::image::{self, Use};
-use super::shell;
+use super::{launch, shell};
 
 /// An instruction with its arguments, joined over lines.
 struct Instruction<'a> {
@@ -46,6 +46,10 @@ pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
             }
             "ENV" => environment(rest, at, sink),
             "RUN" => shell::judge(&substitute(rest, &variables), at, sink),
+            "CMD" | "ENTRYPOINT" => {
+                let command = substitute(rest, &variables);
+                launch::judge(&launch::words(&command), at, sink);
+            }
             _ => {}
         }
     }

@@ -1,6 +1,7 @@
 //! What each kind of file says. Owns the dispatch; each reader parses and never executes, and
 //! takes a file it cannot parse for one that says nothing, with a note.
 
+mod batch;
 mod cargo;
 mod ci;
 mod compose;
@@ -10,6 +11,7 @@ mod dockerfile;
 mod image;
 mod julia;
 mod jvm;
+mod launch;
 mod lock;
 pub(super) mod native;
 mod node;
@@ -57,6 +59,7 @@ pub(super) fn read(kind: FileKind, text: &str, sink: &mut Sink<'_>) {
         FileKind::Snakemake => workflow::read_snakemake(text, sink),
         FileKind::PythonSource => source::read(text, sink),
         FileKind::Notebook => source::read_notebook(text, sink),
+        FileKind::BatchScript | FileKind::Shell => batch::read(text, sink),
         FileKind::Other => native::read_other(text, sink),
         FileKind::Readme => readme::read(text, sink),
     }

@@ -7,6 +7,7 @@ use orlop_core::hardware::gpu::Vendor;
 
 use super::super::fact::{At, Finding, HARD, SOFT, Sink, WEAK};
 use super::super::sizing::Class;
+use super::super::version::Version;
 
 /// Reads a file that is not understood: something is built or run with it.
 pub(super) fn read_other(text: &str, sink: &mut Sink<'_>) {
@@ -207,6 +208,9 @@ fn cards(small: &str, within_off: bool, at: At<'_>, sink: &mut Sink<'_>) {
     if listed_for.is_some_and(|rest| rest.starts_with(|ch: char| ch.is_ascii_digit())) && !nvidia {
         sink.add(at, "cuda-architectures", Finding::Gpu(Some(Vendor::Nvidia)), how);
     }
+    if let Some(oldest) = listed_for.and_then(oldest) {
+        sink.add(at, "cuda-architectures", Finding::Capability(oldest), how);
+    }
     let quiet = small.contains("find_package(cuda") && small.contains("quiet");
     if nvidia {
         sink.add(at, "cuda-build-file", Finding::Gpu(Some(Vendor::Nvidia)), if quiet { WEAK } else { how });
@@ -222,6 +226,16 @@ fn cards(small: &str, within_off: bool, at: At<'_>, sink: &mut Sink<'_>) {
     if small.contains("find_package(opencl") {
         sink.add(at, "opencl-build-file", Finding::Gpu(None), WEAK);
     }
+}
+
+/// The oldest of the architectures of a list such as `70;80;90a`.
+fn oldest(list: &str) -> Option<Version> {
+    let list = list.split([')', '"']).next().unwrap_or_default();
+    let numbers = list.split([';', ' ']).filter_map(|one| {
+        let digits = one.split(|ch: char| !ch.is_ascii_digit()).next()?;
+        digits.parse::<u32>().ok().filter(|number| (30..200).contains(number))
+    });
+    numbers.min().map(|number| Version::new(number / 10, number % 10))
 }
 
 fn is_large(small: &str) -> bool {

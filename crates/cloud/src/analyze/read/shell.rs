@@ -5,7 +5,7 @@ use orlop_core::hardware::gpu::Vendor;
 
 use super::super::fact::{At, Finding, HARD, SOFT, Sink};
 use super::super::sizing::Class;
-use super::{conda, pip};
+use super::{conda, launch, pip};
 
 /// Words a command may have; beyond that it is cut.
 const MAX_WORDS: usize = 4096;
@@ -33,6 +33,7 @@ pub(super) fn judge(script: &str, at: At<'_>, sink: &mut Sink<'_>) {
         {
             rest.iter().for_each(|word| system_package(word, at, sink));
         }
+        launch::judge(&words, at, sink);
         // Programs of all kinds have an option of that name.
         let is_container = |word: &&str| ["docker", "podman", "nerdctl", "nvidia-docker"].contains(word);
         if words.iter().any(is_container) {

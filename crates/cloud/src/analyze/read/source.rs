@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::fact::{At, Sink};
+use super::super::fact::{At, Finding, SOFT, Sink};
 use super::super::python::{self, Package, normal};
 
 /// Lines of a source that are looked at.
@@ -12,7 +12,9 @@ const MAX_LINES: usize = 2000;
 pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
     let mut seen = BTreeSet::new();
     for (index, line) in text.lines().take(MAX_LINES).enumerate() {
-        import(line, At { line: index + 1, quote: line }, &mut seen, sink);
+        let at = At { line: index + 1, quote: line };
+        import(line, at, &mut seen, sink);
+        resources(line, at, sink);
     }
 }
 
@@ -31,6 +33,23 @@ pub(super) fn read_notebook(text: &str, sink: &mut Sink<'_>) {
             } else {
                 import(code, at, &mut seen, sink);
             }
+        }
+    }
+}
+
+/// What a program asks its cluster of this machine for: `ray.init(num_cpus=48, num_gpus=4)`.
+fn resources(line: &str, at: At<'_>, sink: &mut Sink<'_>) {
+    let Some((_, options)) = line.split_once("ray.init(") else { return };
+    for part in options.split([',', ')']) {
+        let Some((key, value)) = part.split_once('=') else { continue };
+        let Ok(count) = value.trim().parse::<u32>() else { continue };
+        match key.trim() {
+            "num_cpus" => sink.add(at, "launch-cores", Finding::Cores(count), SOFT),
+            "num_gpus" if count > 0 => {
+                sink.add(at, "launch-cards", Finding::Gpu(None), SOFT);
+                sink.add(at, "launch-cards", Finding::GpuCount(count), SOFT);
+            }
+            _ => {}
         }
     }
 }

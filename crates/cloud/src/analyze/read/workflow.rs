@@ -97,7 +97,10 @@ pub(super) fn read_snakemake(text: &str, sink: &mut Sink<'_>) {
                 "mem_gb" => add(value, Finding::Ram, at, sink),
                 "disk_mb" => add(value.map(|mb| mb / 1000.0), Finding::Disk, at, sink),
                 "runtime" => add(value.map(|minutes| minutes / 60.0), Finding::Hours, at, sink),
-                "gpu" | "nvidia_gpu" => sink.add(at, "workflow-accelerator", Finding::Gpu(None), WEAK),
+                "gpu" | "gpus" | "nvidia_gpu" if value.is_some_and(|count| count > 0.0) => {
+                    sink.add(at, "workflow-accelerator", Finding::Gpu(None), PINNED);
+                    add(value, Finding::GpuCount, at, sink);
+                }
                 _ => {}
             }
         }

@@ -2,6 +2,7 @@
 
 mod containers;
 mod corpus;
+mod launched;
 mod laws;
 mod native;
 mod prose;

@@ -1,5 +1,6 @@
 //! Repositories that say what they need in words.
 
+use super::super::version::Version;
 use super::expect;
 
 fn readme(name: &str, text: &str, wanted: &str) {
@@ -120,4 +121,52 @@ fn installation_documents_count_and_code_blocks_do_not() {
 fn sizes_that_are_not_sure() {
     readme("nothing", "Hello.", "cpu noflag=low");
     expect("nothing at all", &[], "cpu flag=low");
+}
+
+#[test]
+fn what_more_than_the_usual_takes_is_no_minimum() {
+    expect(
+        "full tuning",
+        &[
+            ("requirements.txt", "torch==2.3.0\ntransformers>=4.40\npeft\nbitsandbytes\n"),
+            (
+                "README.md",
+                "## Requirements\n- An NVIDIA GPU with at least 24GB of VRAM (tested on RTX 3090). Full fine-tuning needs 8x A100 80GB.\n",
+            ),
+        ],
+        "gpu! vram=24 vram!=24 cards=1..2",
+    );
+}
+
+#[test]
+fn a_large_card_that_is_not_needed_denies_no_small_one() {
+    let text = "You do not need a GPU with 24GB of VRAM; 6GB is enough.";
+    expect("qualified", &[("requirements.txt", "torch\n"), ("README.md", text)], "gpu vram=8");
+    let text = "GPUs are not supported yet (#12).";
+    expect("unsupported", &[("requirements.txt", "torch\n"), ("README.md", text)], "cpu");
+}
+
+#[test]
+fn the_hardware_of_somebodys_own_run_is_a_wish() {
+    let text = "# 1st place solution\nHardware: 2 x RTX 4090 (24GB), 128GB RAM, Ryzen 7950X, 2TB SSD. Trained 5 folds, 4 days.";
+    expect(
+        "own",
+        &[("requirements.txt", "timm\ntorch\n"), ("README.md", text)],
+        "gpu vram=24 cards=2 ram=128 disk=2000",
+    );
+    readme("days", "We train the network for 2 days.", "hours=48..80");
+}
+
+#[test]
+fn cards_that_the_code_is_compiled_for_are_the_oldest_that_will_do() {
+    let cmake =
+        "cmake_minimum_required(VERSION 3.24)\nproject(fastmc LANGUAGES CXX CUDA)\nset(CMAKE_CUDA_ARCHITECTURES 90a)\n";
+    let found = super::analysed(&[("CMakeLists.txt", cmake), ("README.md", "# fastmc\n")]).requirements;
+    assert_eq!(found.compute_capability.hard, Some(Version::new(9, 0)));
+    let several = cmake.replace("90a", "70;80;90");
+    let found = super::analysed(&[("CMakeLists.txt", &several), ("README.md", "# fastmc\n")]).requirements;
+    assert_eq!(found.compute_capability.hard, Some(Version::new(7, 0)));
+    let text = "fp8 needs compute capability 8.9 or newer (Ada, Hopper).";
+    let found = super::analysed(&[("requirements.txt", "tensorrt==10.3\n"), ("README.md", text)]).requirements;
+    assert_eq!(found.compute_capability.hard, Some(Version::new(8, 9)));
 }

@@ -220,3 +220,10 @@ fn wheels_for_arm_only() {
     let files = [("requirements.txt", "https://h/torch-2.0-cp310-cp310-linux_aarch64.whl\n")];
     expect("wheel", &files, "arch=aarch64");
 }
+
+#[test]
+fn programs_for_speech_and_scenes_want_a_card() {
+    for name in ["openai-whisper", "faster-whisper", "whisperx", "coqui-tts", "nerfstudio"] {
+        expect(name, &[("requirements.txt", &format!("{name}\nfastapi\n"))], "gpu");
+    }
+}

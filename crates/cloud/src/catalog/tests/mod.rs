@@ -27,8 +27,14 @@ pub(super) fn plain() -> Needs {
 
 /// Needs for one card of so much memory.
 pub(super) fn card(memory_gb: u32) -> Needs {
-    let gpu =
-        GpuNeed { vendor: Vendor::Nvidia, count: Range { least: 1, wish: 1 }, memory_gb, cuda: None, legacy: false };
+    let gpu = GpuNeed {
+        vendor: Vendor::Nvidia,
+        count: Range { least: 1, wish: 1 },
+        memory_gb,
+        cuda: None,
+        capability: None,
+        legacy: false,
+    };
     Needs { gpu: Some(gpu), ..plain() }
 }
 

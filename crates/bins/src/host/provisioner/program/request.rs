@@ -98,6 +98,7 @@ fn overrides(args: &HardwareArgs) -> Overrides {
         }),
         no_gpu: args.no_gpu,
         allow_legacy: args.allow_legacy_gpu,
+        without: args.without.clone(),
         arch: args.arch.map(|arch| match arch {
             ArchArg::Amd64 => Arch::Amd64,
             ArchArg::Arm64 => Arch::Arm64,

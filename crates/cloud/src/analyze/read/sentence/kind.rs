@@ -32,6 +32,10 @@ impl Kind {
             "might need",
             "may be required",
             "may be needed",
+            "full fine-tun",
+            "full finetun",
+            "full-parameter",
+            "full parameter",
         ]) || is_own_run(small)
         {
             Self::Example
@@ -75,6 +79,7 @@ fn is_own_run(small: &str) -> bool {
         "tested with",
         "evaluated on",
         "our testbed",
+        "hardware:",
         "testing and development",
         "developed and tested",
         "tested using",

@@ -15,7 +15,8 @@ use super::super::version::Version;
 /// Words that make a minimum, as beginnings of words.
 const HARD: [&str; 7] = ["require", "need", "must", "minimum", "at least", "prerequisite", "minimal"];
 /// Words that make a wish.
-const WISH: [&str; 23] = [
+const WISH: [&str; 24] = [
+    "hardware:",
     "recommend",
     "tested on",
     "tested with",
@@ -136,9 +137,16 @@ fn denies_gpu(small: &str) -> bool {
         "without gpu",
         "no gpus are required",
         "no gpu necessary",
+        "gpu is not supported",
+        "gpus are not supported",
     ];
     let denied = |phrase: &str| {
         small.match_indices(phrase).any(|(at, _)| {
+            // `You do not need a GPU with 24 GB` is about a large one.
+            let after = small.get(at + phrase.len()..).unwrap_or_default();
+            if [" with ", " of ", " that "].iter().any(|word| after.starts_with(word)) {
+                return false;
+            }
             let start = at.saturating_sub(12);
             let before = (start..=at).find_map(|start| small.get(start..at)).unwrap_or_default();
             !["not ", "n't ", "cannot ", "never "].iter().any(|no| before.contains(no))
@@ -323,6 +331,8 @@ impl CountedSentence<'_> {
         let Some(version) = Version::read(&written) else { return };
         if let Some(os) = Os::of(name, &written).filter(|_| name != "arch") {
             self.wish("readme-os", Finding::Os(os), sink);
+        } else if name == "capability" && (3..=20).contains(&version.major) {
+            self.add("readme-capability", Finding::Capability(version), sink);
         } else if name == "cuda" && (7..=20).contains(&version.major) {
             self.add("readme-cuda", Finding::Cuda(version), sink);
         } else if name == "python" && (version.major == 3 || version == Version::new(2, 7)) && version.minor > 0 {

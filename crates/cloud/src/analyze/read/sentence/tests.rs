@@ -134,7 +134,7 @@ fn memory_of_models_by_their_parameters() {
         ("Inference with the 7B model needs a GPU", "17 vram, gpu"),
         ("LoRA fine-tuning of a 13B model needs a GPU", "38 vram, gpu"),
         ("QLoRA of the 70B model requires a GPU", "60 vram, gpu"),
-        ("Full fine-tuning of the 7B model requires GPUs", "2 cards, 56 vram, gpu"),
+        ("Full fine-tuning of the 7B model requires GPUs", "2 cards, 56 vram, gpu?"),
         ("Inference of 70B models requires GPUs", "3 cards, 56 vram, gpu"),
         ("needs 7B steps", ""),
     ] {

@@ -4,7 +4,7 @@ use super::super::super::fact::{At, Confidence, Finding, Sink, Strength};
 use super::Token;
 
 /// Phrases that tell a run time.
-const PHRASES: [&str; 22] = [
+const PHRASES: [&str; 24] = [
     "takes",
     "took",
     "take ",
@@ -22,6 +22,8 @@ const PHRASES: [&str; 22] = [
     "runs for",
     "ran for",
     "train for",
+    "we train ",
+    "network for",
     "trains for",
     "trained for",
     "training for",

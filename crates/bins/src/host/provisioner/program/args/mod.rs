@@ -7,6 +7,7 @@ mod lease;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use orlop_cloud::analyze::Feature;
 use orlop_cloud::exit;
 
 pub(super) use self::catalog::{CatalogArgs, CatalogVerb, CloudImagesArgs, NodesArgs, SitesArgs};
@@ -237,6 +238,9 @@ pub(super) struct HardwareArgs {
     /// Also cards that present libraries do not support any more
     #[arg(long)]
     pub(super) allow_legacy_gpu: bool,
+    /// Special hardware to do without, whatever the repository says: fpga, infiniband, nvme, nvdimm, nvlink
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(super) without: Vec<Feature>,
     /// Where nothing fits, take what comes closest: numbers give way, a card, its maker and the architecture never
     #[arg(long)]
     pub(super) accept_closest: bool,
