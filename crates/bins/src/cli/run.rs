@@ -31,7 +31,7 @@ use crate::host::concurrency_key::KeyClaim;
 use crate::host::control::caller;
 use crate::host::flow::{Clock as _, FlowCommand, FlowHost, HostParts, Submission, SystemClock};
 use crate::host::home::{Door, Home, RunDir, RunLock};
-use crate::host::local::{LocalSetup, SetupError, own_shim};
+use crate::host::local::{LocalSetup, NO_ENGINE, NOT_BUILT, own_shim};
 use crate::view::name::RunName;
 
 /// Options of `orlop run`.
@@ -370,12 +370,13 @@ async fn lock(run: &RunDir, name: &RunName) -> Result<(Door, RunLock), Failure> 
 }
 
 /// What to do where steps cannot run in containers.
-pub(super) fn without_engine(error: SetupError) -> Failure {
-    let way = match &error {
-        SetupError::Port(_) => return Problem::from(error).into(),
-        SetupError::Engine(_) => "start a container engine".to_owned(),
-        SetupError::NotBuilt => format!("build it with `{}`", crate::features::install("docker")),
+pub(super) fn without_engine(error: Problem) -> Failure {
+    let way = match error.reason {
+        Some(NO_ENGINE) => "start a container engine".to_owned(),
+        Some(NOT_BUILT) => format!("build it with `{}`", crate::features::install("docker")),
+        _ => return error.into(),
     };
+    let error = error.chain();
     Failure::usage(format!(
         "steps that name an image run in containers, but {error}; {way}, or use `--target process` to run all steps as \
          processes of this machine"

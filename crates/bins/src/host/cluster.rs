@@ -3,18 +3,16 @@
 use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use orlop_core::error::chain;
+use orlop_core::error::{Class, Problem, chain};
 use serde::Serialize;
 
 /// No way to the API server.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "there is no way to a Kubernetes API server: {0}; run in a pod with a service account, or give --kubeconfig FILE"
-)]
-pub struct ConnectError(String);
-
-fn wrong(error: impl std::error::Error + 'static) -> ConnectError {
-    ConnectError(chain(&error))
+fn wrong(error: impl std::error::Error + 'static) -> Problem {
+    let message = format!(
+        "there is no way to a Kubernetes API server: {}; run in a pod with a service account, or give --kubeconfig FILE",
+        chain(&error)
+    );
+    Problem::new(Class::Invalid, message)
 }
 
 /// What is said about the way to an API server.
@@ -33,7 +31,7 @@ pub struct Way {
 ///
 /// # Errors
 /// When none of these is there, or what is there cannot be used.
-pub async fn client(way: &Way) -> Result<kube::Client, ConnectError> {
+pub async fn client(way: &Way) -> Result<kube::Client, Problem> {
     // The client asks for the one of the process; it may have one already.
     drop(rustls::crypto::ring::default_provider().install_default());
     let options = KubeConfigOptions { context: way.context.clone(), ..KubeConfigOptions::default() };

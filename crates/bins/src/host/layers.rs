@@ -1,45 +1,20 @@
 //! Configuration in layers: defaults, file, environment, flags, in rising precedence.
 
+use orlop_core::error::{Class, Problem};
 use orlop_core::time::HumanDuration;
 use serde_json::{Map, Value};
 
 /// What every variable begins with.
 const PREFIX: &str = "ORLOP_";
 
-/// A layer that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::host) enum LayerError {
-    /// The file is no map of sections.
-    #[error("{place}: {problem}")]
-    File {
-        /// Which file.
-        place: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A key that there is none of.
-    #[error("{place}: there is no key `{key}`; `--print-config` shows all")]
-    Unknown {
-        /// Where it stands.
-        place: String,
-        /// The key.
-        key: String,
-    },
-    /// A flag without its value.
-    #[error("flag `{0}` needs a value")]
-    Missing(String),
-    /// A value of another kind.
-    #[error("{place}: `{key}` is `{given}`; use {wanted}")]
-    Kind {
-        /// Where it stands.
-        place: String,
-        /// The key.
-        key: String,
-        /// What it holds.
-        given: String,
-        /// What it may hold.
-        wanted: &'static str,
-    },
+/// A layer that cannot be read: where, and what is wrong.
+fn wrong(place: &str, why: impl std::fmt::Display) -> Problem {
+    Problem::new(Class::Invalid, format!("{place}: {why}"))
+}
+
+/// A key that there is none of.
+fn unknown(place: &str, key: &str) -> Problem {
+    wrong(place, format_args!("there is no key `{key}`; `--print-config` shows all"))
 }
 
 /// The sections with their keys, and the layers put on them so far.
@@ -64,8 +39,8 @@ impl Layers {
     }
 
     /// Puts a file on top: YAML, of which JSON is a part.
-    pub(in crate::host) fn file(&mut self, place: &str, text: &str) -> Result<(), LayerError> {
-        let wrong = |problem: String| LayerError::File { place: place.to_owned(), problem };
+    pub(in crate::host) fn file(&mut self, place: &str, text: &str) -> Result<(), Problem> {
+        let wrong = |why: String| wrong(place, why);
         let read: Value = serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?;
         let sections = match read {
             Value::Null => return Ok(()),
@@ -82,8 +57,8 @@ impl Layers {
     }
 
     /// Puts the file of a program on top whose keys are all of one section, which the file does not name.
-    pub(in crate::host) fn file_of(&mut self, section: &str, place: &str, text: &str) -> Result<(), LayerError> {
-        let wrong = |problem: String| LayerError::File { place: place.to_owned(), problem };
+    pub(in crate::host) fn file_of(&mut self, section: &str, place: &str, text: &str) -> Result<(), Problem> {
+        let wrong = |why: String| wrong(place, why);
         match serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))? {
             Value::Null => Ok(()),
             Value::Object(keys) => self.keys(place, section, keys),
@@ -91,7 +66,7 @@ impl Layers {
         }
     }
 
-    fn keys(&mut self, place: &str, section: &str, keys: Map<String, Value>) -> Result<(), LayerError> {
+    fn keys(&mut self, place: &str, section: &str, keys: Map<String, Value>) -> Result<(), Problem> {
         for (key, value) in keys {
             self.set(place, section, &key, value)?;
         }
@@ -107,7 +82,7 @@ impl Layers {
     pub(in crate::host) fn environment(
         &mut self,
         variables: impl Iterator<Item = (String, String)>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<(), Problem> {
         let mut ours: Vec<(String, String)> = variables.filter(|(name, _)| name.starts_with(PREFIX)).collect();
         ours.sort();
         for (name, text) in ours {
@@ -116,10 +91,7 @@ impl Layers {
             let of_file = key.strip_suffix("_file").filter(|of| !self.knows(section, key) && self.knows(section, of));
             if let Some(key) = of_file {
                 let read = std::fs::read_to_string(&text);
-                let read = read.map_err(|error| LayerError::File {
-                    place: name.clone(),
-                    problem: format!("{text} cannot be read: {error}"),
-                })?;
+                let read = read.map_err(|error| wrong(&name, format_args!("{text} cannot be read: {error}")))?;
                 self.set(&name, section, key, Value::String(read.trim_end().to_owned()))?;
             } else if self.tree.contains_key(section) {
                 self.set(&name, section, key, Value::String(text))?;
@@ -129,14 +101,14 @@ impl Layers {
     }
 
     /// Puts flags on top: `--<section>-<key> VALUE` or `--<section>-<key>=VALUE`.
-    pub(in crate::host) fn flags(&mut self, arguments: impl Iterator<Item = String>) -> Result<(), LayerError> {
+    pub(in crate::host) fn flags(&mut self, arguments: impl Iterator<Item = String>) -> Result<(), Problem> {
         let mut arguments = arguments;
         while let Some(argument) = arguments.next() {
-            let unknown = || LayerError::Unknown { place: "flags".to_owned(), key: argument.clone() };
+            let unknown = || unknown("flags", &argument);
             let words = argument.strip_prefix("--").ok_or_else(unknown)?;
             let (name, value) = match words.split_once('=') {
                 Some((name, value)) => (name, value.to_owned()),
-                None => (words, arguments.next().ok_or_else(|| LayerError::Missing(argument.clone()))?),
+                None => (words, arguments.next().ok_or_else(|| wrong(&format!("flag `{argument}`"), "needs a value"))?),
             };
             let (section, key) = name.split_once('-').ok_or_else(unknown)?;
             self.set("flags", section, &key.replace('-', "_"), Value::String(value))?;
@@ -144,19 +116,15 @@ impl Layers {
         Ok(())
     }
 
-    fn set(&mut self, place: &str, section: &str, key: &str, value: Value) -> Result<(), LayerError> {
+    fn set(&mut self, place: &str, section: &str, key: &str, value: Value) -> Result<(), Problem> {
         let name = format!("{section}.{key}");
         let keys = self.tree.get_mut(section).and_then(Value::as_object_mut);
         let Some(slot) = keys.and_then(|keys| keys.get_mut(key)) else {
-            return Err(LayerError::Unknown { place: place.to_owned(), key: name });
+            return Err(unknown(place, &name));
         };
         let given = value.to_string();
-        *slot = fitted(slot, value).map_err(|wanted| LayerError::Kind {
-            place: place.to_owned(),
-            key: name,
-            given: given.trim_matches('"').to_owned(),
-            wanted,
-        })?;
+        *slot = fitted(slot, value)
+            .map_err(|wanted| wrong(place, format_args!("`{name}` is `{}`; use {wanted}", given.trim_matches('"'))))?;
         Ok(())
     }
 }
@@ -290,7 +258,7 @@ mod tests {
         let flag = |text: &str| layers().flags(std::iter::once(text.to_owned())).unwrap_err();
         insta::assert_snapshot!(flag("--server-lissten=x"), @"flags: there is no key `server.lissten`; `--print-config` shows all");
         insta::assert_snapshot!(flag("--server-queue=many"), @"flags: `server.queue` is `many`; use a number, or a duration such as 15s where it is a time");
-        insta::assert_snapshot!(flag("--server-queue"), @"flag `--server-queue` needs a value");
+        insta::assert_snapshot!(flag("--server-queue"), @"flag `--server-queue`: needs a value");
         insta::assert_snapshot!(layers().file("a.yaml", "server: {x: 1}").unwrap_err(), @"a.yaml: there is no key `server.x`; `--print-config` shows all");
         insta::assert_snapshot!(layers().file("a.yaml", "[1]").unwrap_err(), @"a.yaml: is no map of sections");
         let variable = ("ORLOP_SERVER_X".to_owned(), "1".to_owned());

@@ -17,6 +17,8 @@ pub mod local;
 pub mod operator;
 #[cfg(all(unix, feature = "fleet", feature = "cli"))]
 pub(crate) mod private;
+#[cfg(all(any(feature = "fleet", feature = "kube"), feature = "cli"))]
+mod program;
 #[cfg(feature = "provisioner")]
 pub mod provisioner;
 #[cfg(feature = "fleet")]

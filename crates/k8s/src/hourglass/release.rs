@@ -1,6 +1,7 @@
 //! Letting go of performers and executors before the operator is removed: their finalizers would hold them for ever once
 //! nobody works on them. Owns that order: the operator ends first, since one that runs takes hold again. Deletes nothing.
 
+use orlop_core::error::{Class, Problem};
 use std::time::Duration;
 
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
@@ -18,30 +19,10 @@ const ROUNDS: usize = 5;
 /// How often it is looked whether the operator has ended.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why objects are still held.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReleaseError {
-    /// The server refused, or did not answer.
-    #[error("{doing}: {why}")]
-    Api {
-        /// What was being done.
-        doing: String,
-        /// What happened, without words of the server.
-        why: String,
-    },
-    /// Pods of the operator are still there.
-    #[error("pods of the operator do not end: {0}; it would take hold again, so end them and try again")]
-    Runs(String),
-    /// Objects are changed faster than they are let go.
-    #[error("{0} objects are held again and again; see that no other operator works on them, and try again")]
-    StillHeld(usize),
-}
-
-impl ReleaseError {
-    fn api(doing: String, error: &kube::Error) -> Self {
-        Self::Api { doing, why: ApiError::from_client(error).unquoted() }
-    }
+/// The server refused, or did not answer. None of its own sentences are passed on: they may quote what was asked for.
+fn refused(doing: &str, error: &kube::Error) -> Problem {
+    let error = ApiError::from_client(error);
+    Problem::new(error.class(), format!("{doing}: {}", error.unquoted()))
 }
 
 /// A kind and the finalizer that Orlop puts on its objects.
@@ -67,21 +48,21 @@ pub async fn end_operator(
     namespace: &str,
     deployment: &str,
     patience: Duration,
-) -> Result<(), ReleaseError> {
+) -> Result<(), Problem> {
     let doing = || format!("scaling Deployment `{namespace}/{deployment}` to nothing");
     let patch = json!({"spec": {"replicas": 0}});
     let deployments = dynamic(client.clone(), Kind::Deployment, Some(namespace));
     let scaled = match deployments.patch(deployment, &by_us(), &Patch::Merge(&patch)).await {
         Ok(scaled) => scaled,
         Err(error) if code(&error) == Some(404) => return Ok(()),
-        Err(error) => return Err(ReleaseError::api(doing(), &error)),
+        Err(error) => return Err(refused(&doing(), &error)),
     };
     let labels = scaled.data.pointer("/spec/selector/matchLabels").and_then(serde_json::Value::as_object);
     let labels = labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
     let labels = labels.collect::<Vec<_>>().join(",");
     if labels.is_empty() {
         // All pods of the namespace would be waited for.
-        return Err(ReleaseError::Api { doing: doing(), why: "it selects its pods by no label".to_owned() });
+        return Err(Problem::new(Class::Conflict, format!("{}: it selects its pods by no label", doing())));
     }
     // Pods that have ended may stay for ever, and do nothing.
     let pods = dynamic(client.clone(), Kind::Pod, Some(namespace));
@@ -89,13 +70,17 @@ pub async fn end_operator(
     let until = Instant::now() + patience;
     loop {
         let listed = pods.list_metadata(&wanted).await;
-        let listed = listed.map_err(|error| ReleaseError::api(format!("listing pods of `{namespace}`"), &error))?;
+        let listed = listed.map_err(|error| refused(&format!("listing pods of `{namespace}`"), &error))?;
         if listed.items.is_empty() {
             return Ok(());
         }
         if Instant::now() >= until {
             let names: Vec<String> = listed.items.into_iter().filter_map(|pod| pod.metadata.name).take(3).collect();
-            return Err(ReleaseError::Runs(names.join(", ")));
+            let names = names.join(", ");
+            let message = format!(
+                "pods of the operator do not end: {names}; it would take hold again, so end them and try again"
+            );
+            return Err(Problem::new(Class::Conflict, message));
         }
         sleep(LOOK).await;
     }
@@ -106,7 +91,7 @@ pub async fn end_operator(
 ///
 /// # Errors
 /// What the server refuses, and objects whose finalizers come back all the time.
-pub async fn release(client: &kube::Client, kinds: &[Finalizer], namespaces: &[String]) -> Result<usize, ReleaseError> {
+pub async fn release(client: &kube::Client, kinds: &[Finalizer], namespaces: &[String]) -> Result<usize, Problem> {
     let scopes: Vec<Option<&str>> = match namespaces {
         [] => vec![None],
         some => some.iter().map(|namespace| Some(namespace.as_str())).collect(),
@@ -120,7 +105,7 @@ pub async fn release(client: &kube::Client, kinds: &[Finalizer], namespaces: &[S
     Ok(released)
 }
 
-async fn release_in(client: &kube::Client, target: Finalizer, scope: Option<&str>) -> Result<usize, ReleaseError> {
+async fn release_in(client: &kube::Client, target: Finalizer, scope: Option<&str>) -> Result<usize, Problem> {
     let mut released = 0;
     let mut left = 0;
     for _ in 0..ROUNDS {
@@ -132,11 +117,16 @@ async fn release_in(client: &kube::Client, target: Finalizer, scope: Option<&str
             return Ok(released);
         }
     }
-    if left == 0 { Ok(released) } else { Err(ReleaseError::StillHeld(left)) }
+    if left > 0 {
+        let message =
+            format!("{left} objects are held again and again; see that no other operator works on them, and try again");
+        return Err(Problem::new(Class::Conflict, message));
+    }
+    Ok(released)
 }
 
 /// Lets go of all that a list shows, page by page: how many were let go, and how many were changed meanwhile.
-async fn round(client: &kube::Client, target: Finalizer, scope: Option<&str>) -> Result<(usize, usize), ReleaseError> {
+async fn round(client: &kube::Client, target: Finalizer, scope: Option<&str>) -> Result<(usize, usize), Problem> {
     let objects = dynamic(client.clone(), target.kind, scope);
     let (mut gone, mut missed) = (0, 0);
     let mut page = ListParams::default().limit(PAGE);
@@ -147,7 +137,7 @@ async fn round(client: &kube::Client, target: Finalizer, scope: Option<&str>) ->
             Err(error) if code(&error) == Some(404) => return Ok((gone, missed)),
             // The list has become too old to go on with; the next round begins it anew.
             Err(error) if code(&error) == Some(410) => return Ok((gone, missed + 1)),
-            Err(error) => return Err(ReleaseError::api(format!("listing {}", target.kind.plural()), &error)),
+            Err(error) => return Err(refused(&format!("listing {}", target.kind.plural()), &error)),
         };
         for object in &listed.items {
             match drop_finalizer(client, target, &object.metadata).await? {
@@ -164,11 +154,7 @@ async fn round(client: &kube::Client, target: Finalizer, scope: Option<&str>) ->
 }
 
 /// Lets go of an object: none where it is not held, false where it was changed since it was listed.
-async fn drop_finalizer(
-    client: &kube::Client,
-    target: Finalizer,
-    meta: &ObjectMeta,
-) -> Result<Option<bool>, ReleaseError> {
+async fn drop_finalizer(client: &kube::Client, target: Finalizer, meta: &ObjectMeta) -> Result<Option<bool>, Problem> {
     let finalizers = meta.finalizers.as_deref().unwrap_or_default();
     let (Some(name), true) = (&meta.name, finalizers.iter().any(|name| name == target.finalizer)) else {
         return Ok(None);
@@ -186,7 +172,7 @@ async fn drop_finalizer(
             Some(409) => Ok(Some(false)),
             _ => {
                 let doing = format!("letting go of {} `{namespace}/{name}`", target.kind.name());
-                Err(ReleaseError::api(doing, &error))
+                Err(refused(&doing, &error))
             }
         },
     }

@@ -1,5 +1,6 @@
 //! `orlop up`: the whole server in one process. Owns what is started, what is printed, and how it ends.
 
+use orlop_core::error::{Class, Problem};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::data::Data;
 use super::target::SERVER;
 use crate::api::{BASE, NewJoinToken};
 use crate::host::client_token;
-use crate::host::scheduler::program::{AUTHORITY, Plan, StartError, StorePlace, TlsPlan, Whole};
+use crate::host::scheduler::program::{AUTHORITY, Plan, StorePlace, TlsPlan, Whole};
 use crate::host::scheduler::retention::Limits;
 use crate::host::scheduler::{Disks, Handle, Options, SecretPlace, Status};
 use crate::host::worker::machine::Offer;
@@ -134,11 +135,10 @@ pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
 }
 
 /// What a server that does not start means for who started it.
-fn refused(error: &StartError) -> Failure {
-    match error {
-        StartError::Address(..) | StartError::Token(_) | StartError::Tls(_) => Failure::usage(error.to_string()),
-        StartError::Store(cause) => Failure::new(cause.class.into(), error.to_string()),
-        StartError::System(_) => Failure::new(Exit::Failed, error.to_string()),
+fn refused(problem: &Problem) -> Failure {
+    match problem.class {
+        Class::Invalid => Failure::usage(problem.chain()),
+        class => Failure::new(class.into(), problem.chain()),
     }
 }
 

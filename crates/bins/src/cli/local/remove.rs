@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
-use orlop_core::error::Problem;
 use orlop_core::spec::flow::StopMode;
 
 use super::super::delete::unended;
@@ -16,7 +15,7 @@ use super::super::stored::{Stored, order};
 use super::super::{manifest, output};
 use crate::host::flow::{FlowCommand, FlowHost, HostParts};
 use crate::host::home::RunDir;
-use crate::host::local::{SetupError, own_shim};
+use crate::host::local::{NOT_BUILT, own_shim};
 use crate::view::text::one_line;
 
 /// How long after its end a run stays that was given no name.
@@ -140,8 +139,8 @@ async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
     let setup = stored.setup()?;
     let images = manifest::has_images(&stored.plan);
     let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(|error| match error {
-        SetupError::NotBuilt => without_engine(error),
-        error => Problem::from(error).into(),
+        error if error.reason == Some(NOT_BUILT) => without_engine(error),
+        error => error.into(),
     })?;
     let uid = stored.record.uid.clone();
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);

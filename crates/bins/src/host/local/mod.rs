@@ -24,30 +24,10 @@ use by_image::ByImage;
 
 use super::flow::Keep;
 
-/// Why a run cannot use this machine.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// Steps are to run in containers, and no container engine answers.
-    #[error("{}", .0.chain())]
-    Engine(Problem),
-    /// Steps are to run in containers, and this program was built without them.
-    #[error("this program was built without container support")]
-    NotBuilt,
-    /// A directory is in use or cannot be used.
-    #[error(transparent)]
-    Port(#[from] Problem),
-}
-
-impl From<SetupError> for Problem {
-    fn from(error: SetupError) -> Self {
-        match error {
-            // However it is not there: it cannot be reached.
-            SetupError::Engine(error) if error.class == Class::NotFound => Self { class: Class::Transient, ..error },
-            SetupError::Engine(error) | SetupError::Port(error) => error,
-            SetupError::NotBuilt => Self::new(Class::Invalid, error.to_string()),
-        }
-    }
-}
+/// The reason of an error where steps are to run in containers, and no container engine answers.
+pub const NO_ENGINE: &str = "NoEngine";
+/// The reason of an error where steps are to run in containers, and this program was built without them.
+pub const NOT_BUILT: &str = "NotBuilt";
 
 /// What a run on this machine may use; kept with the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +87,7 @@ impl LocalSetup {
         run_dir: &Path,
         shim: ShimProgram,
         images: bool,
-    ) -> Result<Arc<dyn Substrate>, SetupError> {
+    ) -> Result<Arc<dyn Substrate>, Problem> {
         let limits = self.limits();
         let store = CasStore::open(run_dir, limits)?;
         let mut options = LocalOptions::new(run_dir);
@@ -133,7 +113,7 @@ impl LocalSetup {
         Limits { max_bytes: self.artifact_max_bytes.unwrap_or(limits.max_bytes), ..limits }
     }
 
-    async fn pods(&self, shim: ShimProgram, images: bool) -> Result<Arc<dyn PodRuntime>, SetupError> {
+    async fn pods(&self, shim: ShimProgram, images: bool) -> Result<Arc<dyn PodRuntime>, Problem> {
         let process = ProcessRuntime::new(shim);
         Ok(match self.runtime {
             _ if !images => Arc::new(process),
@@ -169,22 +149,29 @@ fn download(_limits: Limits) -> Result<Option<Arc<dyn Download>>, Problem> {
     Ok(None)
 }
 
+/// An engine that is not there cannot be reached, however that is known.
+#[cfg(feature = "docker")]
+fn without(error: Problem) -> Problem {
+    let class = if error.class == Class::NotFound { Class::Transient } else { error.class };
+    Problem { class, ..error }.with_reason(NO_ENGINE)
+}
+
 /// The container engine of this machine.
 #[cfg(feature = "docker")]
-async fn engine(setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, SetupError> {
+async fn engine(setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, Problem> {
     use orlop_cloud::runtime::docker::{DockerOptions, DockerRuntime};
     let mut options = DockerOptions::default();
     (options.copies, options.labels) = (setup.limits(), setup.labels.clone());
     options.prefix.clone_from(&setup.prefix);
     options.address.clone_from(&setup.engine);
     options.pull = setup.pull;
-    Ok(Arc::new(DockerRuntime::connect(options).await.map_err(SetupError::Engine)?))
+    Ok(Arc::new(DockerRuntime::connect(options).await.map_err(without)?))
 }
 
 /// This program was built without containers.
 #[cfg(not(feature = "docker"))]
-async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, SetupError> {
-    Err(SetupError::NotBuilt)
+async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, Problem> {
+    Err(Problem::new(Class::Invalid, "this program was built without container support").with_reason(NOT_BUILT))
 }
 
 /// The hidden argument under which a program of ours is the shim of a pod.

@@ -27,6 +27,7 @@ mod serve;
 mod server_time;
 mod webhook;
 
+use orlop_core::error::{Class, Problem};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,17 +93,6 @@ impl Default for Plan {
             hourglass: Arc::default(),
         }
     }
-}
-
-/// An operator that could not do its work.
-#[derive(Debug, thiserror::Error)]
-pub enum OperatorError {
-    /// It led and does not any more. The new leader goes on.
-    #[error("this process does not lead any more: {0}; it ends so that its replacement can stand for election")]
-    Lost(String),
-    /// A listener broke.
-    #[error("requests for probes and metrics cannot be served: {0}")]
-    Serve(#[from] std::io::Error),
 }
 
 /// Until when an operator works. Clones are the same moment.
@@ -185,7 +175,7 @@ impl Operator {
     ///
     /// # Errors
     /// It led and does not any more: the process must end.
-    pub async fn run(&self, stop: &Stop) -> Result<(), OperatorError> {
+    pub async fn run(&self, stop: &Stop) -> Result<(), Problem> {
         let works = async {
             let controllers: Vec<_> = self.plan.controllers.iter().map(|which| self.controller(*which)).collect();
             tracing::info!(controllers = %names(&self.plan.controllers), "leads");
@@ -206,7 +196,12 @@ impl Operator {
         };
         match ended {
             Ended::Done(()) | Ended::Stopped => Ok(()),
-            Ended::Lost(why) => Err(OperatorError::Lost(why)),
+            Ended::Lost(why) => {
+                let message = format!(
+                    "this process does not lead any more: {why}; it ends so that its replacement can stand for election"
+                );
+                Err(Problem::new(Class::Conflict, message))
+            }
         }
     }
 

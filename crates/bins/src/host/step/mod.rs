@@ -50,17 +50,6 @@ struct Worker {
     engine: Option<String>,
 }
 
-/// Why a step could not even be begun.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("the variable {0} is not set: this program is started by an agent")]
-    Variable(&'static str),
-    #[error("{0}")]
-    System(#[from] io::Error),
-    #[error("{}", .0.chain())]
-    Port(#[from] Problem),
-}
-
 /// Runs the step of this process's environment. `arguments` are those after [`ARGUMENT`].
 #[must_use]
 pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -68,7 +57,7 @@ pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let mut text = || arguments.next().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
     let worker = Worker { flows, mark: text(), engine: Some(text()).filter(|address| !address.is_empty()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = runtime.map_err(Failure::from).and_then(|runtime| {
+    let done = runtime.map_err(Problem::from).and_then(|runtime| {
         let done = runtime.block_on(run(&worker));
         // Work on blocking threads that nobody waits for must not hold the program.
         runtime.shutdown_background();
@@ -83,11 +72,12 @@ pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn variable(name: &'static str) -> Result<String, Failure> {
-    std::env::var(name).map_err(|_| Failure::Variable(name))
+fn variable(name: &'static str) -> Result<String, Problem> {
+    let unset = || format!("the variable {name} is not set: this program is started by an agent");
+    std::env::var(name).map_err(|_| Problem::new(Class::Invalid, unset()))
 }
 
-async fn run(worker: &Worker) -> Result<u8, Failure> {
+async fn run(worker: &Worker) -> Result<u8, Problem> {
     let order = StepOrder::decode(&variable(VARIABLE)?)?;
     let output = PathBuf::from(variable("ORLOP_OUTPUT")?);
     let run = RunDir::new(std::env::current_dir()?.join(".step"));
@@ -125,7 +115,7 @@ async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir) -> Result<Att
     };
     let template = JobTemplate::read(&spec.template, &TemplatePolicy::default())?;
     let images = template.pod.containers().any(|container| container.image.is_some());
-    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(Problem::from)?;
+    let substrate = setup.substrate(run.path(), own_shim()?, images).await?;
     resources(order, substrate.as_ref(), &volumes).await?;
     let forward = Forward::begin(&run.logs().join(spec.key.instance()), spec.key.attempt)?;
     let end = tokio::select! {

@@ -63,23 +63,8 @@ pub use self::options::{AgentOptions, Containers};
 use self::runtimes::Answers;
 use self::session::{Session, Wish};
 use self::shared::Shared;
-use self::state::State;
-pub use self::state::StateError;
+use self::state::{State, unusable};
 use crate::host::step::keep_volumes;
-
-/// Why an agent could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// Its state directory.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// Its spool.
-    #[error("the spool cannot be opened: {0}")]
-    Spool(#[source] std::io::Error),
-    /// A runtime.
-    #[error("attempts cannot be run here: {0}")]
-    Runtime(#[from] Problem),
-}
 
 /// An agent that works. Dropping it leaves its attempts as they are, for the next agent with the same state directory.
 #[derive(Debug)]
@@ -93,22 +78,26 @@ impl Agent {
     /// Starts an agent: takes up what an earlier one left, then connects.
     ///
     /// # Errors
-    /// See [`AgentError`]. That the server cannot be reached is none.
-    pub async fn start(mut options: AgentOptions, link: Arc<dyn Link>) -> Result<Self, AgentError> {
+    /// Its state directory is that of another agent or cannot be used, or attempts cannot be run here. That the server cannot be
+    /// reached is none.
+    pub async fn start(mut options: AgentOptions, link: Arc<dyn Link>) -> Result<Self, Problem> {
         // Attempts and their supervisors start in directories of their own: they must find it all the same.
         let absolute = std::path::absolute(&options.state);
-        options.state = absolute.map_err(|error| StateError::Io(options.state.clone(), error))?;
+        options.state = absolute.map_err(|error| unusable(&options.state, error))?;
         let state = State::open(&options.state, options.worker.as_ref())?;
         let mut spooled = OutboxOptions::new(options.state.join("spool"));
         (spooled.logs, spooled.fsync) = (options.spool_logs, options.spool_fsync);
-        let (spool, recovered) = OutboxLog::open(spooled).map_err(AgentError::Spool)?;
+        let (spool, recovered) = OutboxLog::open(spooled).map_err(|error| {
+            let message = format!("the spool cannot be opened: {error}");
+            Problem { message, ..Problem::from(error) }
+        })?;
         let gpus = machine::gpus(&options.offer);
         let mut kinds = vec![Runtime::Noop];
         kinds.extend(options.processes.then_some(Runtime::Process));
         kinds.extend(options.containers.as_ref().map(|_| Runtime::Docker));
         let mut core = core::Core::new(spool, gpus.clone(), &options.offer.extras, kinds);
         if !options.users.is_empty() {
-            state.admit_users().map_err(|error| StateError::Io(options.state.clone(), error))?;
+            state.admit_users().map_err(|error| unusable(&options.state, error))?;
             core.run_as(options.users.clone());
         } else if let Some(steps) = &options.steps {
             core.run_steps_by(program(steps, &options, &state.id));
@@ -121,7 +110,7 @@ impl Agent {
         answers.ask(&made).await;
         shared.set_runtimes(made);
         let files = Files::open(&options.state, Arc::clone(&link));
-        let files = files.map_err(|error| StateError::Io(options.state.clone(), error))?;
+        let files = files.map_err(|error| unusable(&options.state, error))?;
         let files = shared.set_files(files, tokio::runtime::Handle::current());
         recovery::recover(&shared, recovered).await?;
         {

@@ -1,5 +1,6 @@
 //! The agent's state directory: who it is, and the highest epoch it has seen.
 
+use orlop_core::error::{Class, Problem};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -9,30 +10,15 @@ use nix::fcntl::{Flock, FlockArg};
 use orlop_cloud::durable::{Durable, replace};
 use orlop_core::id::{Epoch, WorkerId};
 
-/// Why a state directory cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// The file system.
-    #[error("the state directory `{0}` cannot be used: {1}")]
-    Io(PathBuf, #[source] io::Error),
-    /// Another agent.
-    #[error("another agent uses the state directory `{0}`; give each agent its own")]
-    Taken(PathBuf),
-    /// It belongs to another worker.
-    #[error(
-        "the state directory `{dir}` is that of worker `{there}`, not `{asked}`; use that id, or another directory"
-    )]
-    Other {
-        /// The directory.
-        dir: PathBuf,
-        /// Whose it is.
-        there: String,
-        /// Who asked.
-        asked: String,
-    },
-    /// A file says what it cannot.
-    #[error("`{0}` does not hold what an agent writes there: {1}")]
-    Broken(PathBuf, String),
+/// A state directory that the file system lets nobody use.
+pub(super) fn unusable(dir: &Path, error: io::Error) -> Problem {
+    let message = format!("the state directory `{}` cannot be used: {error}", dir.display());
+    Problem { message, ..Problem::from(error) }
+}
+
+/// A file that does not hold what an agent writes there.
+fn broken(path: &Path, why: impl std::fmt::Display) -> Problem {
+    Problem::new(Class::Fatal, format!("`{}` does not hold what an agent writes there: {why}", path.display()))
 }
 
 /// See the module.
@@ -51,12 +37,15 @@ pub(super) struct State {
 
 impl State {
     /// Opens a directory, or makes one for the worker `asked`, or for one with a name made up from the host's.
-    pub(super) fn open(dir: &Path, asked: Option<&WorkerId>) -> Result<Self, StateError> {
-        let io = |error| StateError::Io(dir.to_owned(), error);
+    pub(super) fn open(dir: &Path, asked: Option<&WorkerId>) -> Result<Self, Problem> {
+        let io = |error| unusable(dir, error);
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io)?;
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join("lock"));
-        let lock = Flock::lock(file.map_err(io)?, FlockArg::LockExclusiveNonblock)
-            .map_err(|_| StateError::Taken(dir.to_owned()))?;
+        let lock = Flock::lock(file.map_err(io)?, FlockArg::LockExclusiveNonblock).map_err(|_| {
+            let dir = dir.display();
+            let message = format!("another agent uses the state directory `{dir}`; give each agent its own");
+            Problem::new(Class::Conflict, message)
+        })?;
         let found = fs::metadata(dir).map_err(io)?;
         let place = format!("{}:{}", found.dev(), found.ino());
         let fresh = uuid::Uuid::new_v4().simple().to_string();
@@ -66,13 +55,17 @@ impl State {
             None => made_up(&fresh),
         })?;
         if let Some(asked) = asked.filter(|asked| asked.to_string() != name) {
-            return Err(StateError::Other { dir: dir.to_owned(), there: name, asked: asked.to_string() });
+            let dir = dir.display();
+            let message = format!(
+                "the state directory `{dir}` is that of worker `{name}`, not `{asked}`; use that id, or another directory"
+            );
+            return Err(Problem::new(Class::Invalid, message));
         }
         let path = dir.join("worker-id");
-        let worker = WorkerId::new(name).map_err(|error| StateError::Broken(path, error.to_string()))?;
+        let worker = WorkerId::new(name).map_err(|error| broken(&path, error))?;
         let path = dir.join("epoch");
         let epoch = match fs::read_to_string(&path) {
-            Ok(text) => Epoch(text.trim().parse().map_err(|_| StateError::Broken(path, "it is no number".to_owned()))?),
+            Ok(text) => Epoch(text.trim().parse().map_err(|_| broken(&path, "it is no number"))?),
             Err(error) if error.kind() == ErrorKind::NotFound => Epoch(0),
             Err(error) => return Err(io(error)),
         };
@@ -96,16 +89,16 @@ impl State {
 }
 
 /// The text of a file, made if it is not there.
-fn keep(dir: &Path, name: &str, make: impl FnOnce() -> String) -> Result<String, StateError> {
+fn keep(dir: &Path, name: &str, make: impl FnOnce() -> String) -> Result<String, Problem> {
     let path = dir.join(name);
     match fs::read_to_string(&path) {
         Ok(text) => Ok(text.trim().to_owned()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let text = make();
             let written = replace(&path, format!("{text}\n").as_bytes(), Durable::Yes);
-            written.map(|()| text).map_err(|error| StateError::Io(dir.to_owned(), error))
+            written.map(|()| text).map_err(|error| unusable(dir, error))
         }
-        Err(error) => Err(StateError::Io(dir.to_owned(), error)),
+        Err(error) => Err(unusable(dir, error)),
     }
 }
 
@@ -129,15 +122,15 @@ mod tests {
         let mut state = State::open(dir.path(), None).unwrap();
         assert!(state.see(Epoch(3)).unwrap() && state.see(Epoch(3)).unwrap());
         assert!(!state.see(Epoch(2)).unwrap(), "a server of an older epoch is refused");
-        assert!(matches!(State::open(dir.path(), None), Err(StateError::Taken(_))));
+        assert_eq!(State::open(dir.path(), None).unwrap_err().class, Class::Conflict);
         let (worker, id) = (state.worker.clone(), state.id.clone());
         drop(state);
         let again = State::open(dir.path(), None).unwrap();
         assert_eq!((again.worker.clone(), again.id.clone(), again.epoch), (worker, id, Epoch(3)));
         drop(again);
         let other = WorkerId::new("other").unwrap();
-        assert!(matches!(State::open(dir.path(), Some(&other)), Err(StateError::Other { .. })));
+        assert_eq!(State::open(dir.path(), Some(&other)).unwrap_err().class, Class::Invalid);
         fs::write(dir.path().join("epoch"), "x").unwrap();
-        assert!(matches!(State::open(dir.path(), None), Err(StateError::Broken(..))));
+        assert_eq!(State::open(dir.path(), None).unwrap_err().class, Class::Fatal);
     }
 }

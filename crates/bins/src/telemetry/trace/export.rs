@@ -1,5 +1,6 @@
 //! Where spans go: to a collector over OTLP (gRPC), in batches, beside everything else.
 
+use orlop_core::error::{Class, Problem};
 use std::path::PathBuf;
 #[cfg(feature = "otel")]
 use std::time::Duration;
@@ -20,11 +21,6 @@ pub struct ExportPlan {
     /// Which of them it is.
     pub instance: String,
 }
-
-/// Why spans cannot be exported.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ExportError(String);
 
 /// An export under way. Dropping it lets it go on; [`Exporting::end`] sends what is left.
 #[derive(Debug)]
@@ -53,8 +49,11 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// # Errors
 /// The address is none, or this program was built without OpenTelemetry.
 #[cfg(not(feature = "otel"))]
-pub fn export(plan: &ExportPlan) -> Result<(Tracer, Exporting), ExportError> {
-    Err(ExportError(format!("{}: {}", plan.endpoint, crate::features::lacking("sending traces", "otel"))))
+pub fn export(plan: &ExportPlan) -> Result<(Tracer, Exporting), Problem> {
+    Err(Problem::new(
+        Class::Invalid,
+        format!("{}: {}", plan.endpoint, crate::features::lacking("sending traces", "otel")),
+    ))
 }
 
 #[cfg(not(feature = "otel"))]
@@ -68,9 +67,9 @@ impl Exporting {
 /// # Errors
 /// The address is none, or this program was built without OpenTelemetry.
 #[cfg(feature = "otel")]
-pub fn export(plan: &ExportPlan) -> Result<(Tracer, Exporting), ExportError> {
+pub fn export(plan: &ExportPlan) -> Result<(Tracer, Exporting), Problem> {
     if !(0.0..=1.0).contains(&plan.ratio) {
-        return Err(ExportError(format!("the share of traces is {}; use 0 to 1", plan.ratio)));
+        return Err(Problem::new(Class::Invalid, format!("the share of traces is {}; use 0 to 1", plan.ratio)));
     }
     let channel = channel(plan)?;
     let (tracer, spans) = Tracer::channel(plan.ratio);
@@ -81,9 +80,11 @@ pub fn export(plan: &ExportPlan) -> Result<(Tracer, Exporting), ExportError> {
 }
 
 #[cfg(feature = "otel")]
-fn channel(plan: &ExportPlan) -> Result<tonic::transport::Channel, ExportError> {
+fn channel(plan: &ExportPlan) -> Result<tonic::transport::Channel, Problem> {
     use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
-    let wrong = |error: &dyn std::fmt::Display| ExportError(format!("the collector at {}: {error}", plan.endpoint));
+    let wrong = |error: &dyn std::fmt::Display| {
+        Problem::new(Class::Invalid, format!("the collector at {}: {error}", plan.endpoint))
+    };
     let endpoint = Endpoint::from_shared(plan.endpoint.clone()).map_err(|error| wrong(&error))?;
     let scheme = endpoint.uri().scheme_str().map(str::to_owned);
     let mut endpoint = endpoint.connect_timeout(Duration::from_secs(5)).timeout(Duration::from_secs(10));

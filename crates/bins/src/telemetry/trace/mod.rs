@@ -17,7 +17,7 @@ use orlop_core::time::Time;
 use tokio::sync::mpsc;
 
 pub use context::Context;
-pub use export::{ExportError, ExportPlan, Exporting, export};
+pub use export::{ExportPlan, Exporting, export};
 
 /// Spans that wait to be exported; what comes beyond is given up.
 const WAITING: usize = 8192;

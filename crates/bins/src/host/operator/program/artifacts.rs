@@ -1,5 +1,6 @@
 //! The part of the configuration that is about files of steps.
 
+use orlop_core::error::Problem;
 use std::str::FromStr;
 
 use clap::Args;
@@ -10,9 +11,9 @@ use orlop_core::spec::meta::KeyRef;
 use orlop_k8s::render::helper::{HelperOptions, Tokens};
 use serde::Serialize;
 
-use super::config::{ConfigError, variable};
+use super::config::{variable, wrong_flag};
 use super::flows::Variables;
-use super::listen::{Listen, NoAddress};
+use super::listen::Listen;
 
 /// Where it listens where nothing else is said.
 const PORT: u16 = 9444;
@@ -75,15 +76,11 @@ pub(super) struct ArtifactConfig {
 
 impl ArtifactFlags {
     /// With the variables of this process.
-    pub(super) fn config(self, default: impl FnOnce(u16) -> Listen) -> Result<ArtifactConfig, ConfigError> {
+    pub(super) fn config(self, default: impl FnOnce(u16) -> Listen) -> Result<ArtifactConfig, Problem> {
         self.with(default, &Variables(&variable))
     }
 
-    fn with(
-        self,
-        default: impl FnOnce(u16) -> Listen,
-        variables: &Variables<'_>,
-    ) -> Result<ArtifactConfig, ConfigError> {
+    fn with(self, default: impl FnOnce(u16) -> Listen, variables: &Variables<'_>) -> Result<ArtifactConfig, Problem> {
         let url = self.artifact_url.map(|url| url.trim().trim_end_matches('/').to_owned());
         let image = Some(self.helper_image.trim().to_owned()).filter(|image| !image.is_empty());
         // That of this version is not set by the user.
@@ -92,7 +89,7 @@ impl ArtifactFlags {
             _ if image.is_none() => None,
             None => Some(default(PORT)),
             Some("off" | "0" | "") => None,
-            Some(text) => Some(text.parse().map_err(|error: NoAddress| wrong("artifact-addr", error.to_string()))?),
+            Some(text) => Some(text.parse().map_err(|error: String| wrong("artifact-addr", error.to_string()))?),
         };
         if self.artifact_max_bytes == 0 {
             return Err(wrong("artifact-max-bytes", "must be at least 1".to_owned()));
@@ -170,12 +167,12 @@ fn is_media_type(text: &str) -> bool {
     text.len() <= 127 && text.split_once('/').is_some_and(|(kind, sub)| token(kind) && token(sub))
 }
 
-fn wrong(name: &'static str, why: String) -> ConfigError {
-    ConfigError::Value(name, why)
+fn wrong(name: &'static str, why: String) -> Problem {
+    wrong_flag(name, why)
 }
 
 /// The store that a text names; none for ConfigMaps.
-fn store(text: &str, endpoint: &str, secret: Option<&str>) -> Result<Option<ArtifactStore>, ConfigError> {
+fn store(text: &str, endpoint: &str, secret: Option<&str>) -> Result<Option<ArtifactStore>, Problem> {
     if text == "configmap" {
         return Ok(None);
     }
@@ -204,7 +201,7 @@ fn leads_away(folder: &str) -> bool {
     folder.split('/').any(|part| matches!(part, "" | "." | ".."))
 }
 
-fn bucket(place: &str, endpoint: &str, secret: Option<&str>) -> Result<S3Store, ConfigError> {
+fn bucket(place: &str, endpoint: &str, secret: Option<&str>) -> Result<S3Store, Problem> {
     let (bucket, prefix) = parts(place);
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if bucket.is_empty() || !bucket.chars().all(legal) || prefix.is_some_and(leads_away) {
@@ -250,6 +247,8 @@ impl ArtifactConfig {
 mod tests {
     use clap::Parser;
 
+    use orlop_core::error::Class;
+
     use super::*;
 
     #[derive(Parser)]
@@ -258,22 +257,24 @@ mod tests {
         flags: ArtifactFlags,
     }
 
-    fn with(words: &[&str], variables: &[(&str, &str)]) -> Result<ArtifactConfig, ConfigError> {
+    fn with(words: &[&str], variables: &[(&str, &str)]) -> Result<ArtifactConfig, Problem> {
         let find = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        let flags = Line::try_parse_from(["orlop-operator"].iter().chain(words))?.flags;
+        let flags = Line::try_parse_from(["orlop-operator"].iter().chain(words))
+            .map_err(|error| Problem::new(Class::Invalid, error.to_string()))?
+            .flags;
         flags.with(Listen::everywhere, &Variables(&find))
     }
 
-    fn of(words: &[&str]) -> Result<ArtifactConfig, ConfigError> {
+    fn of(words: &[&str]) -> Result<ArtifactConfig, Problem> {
         with(words, &[])
     }
 
     const ON: [&str; 2] = ["--helper-image=orlop-helper:1", "--artifact-url=http://o.svc:9444/"];
 
-    fn on(words: &[&str]) -> Result<ArtifactConfig, ConfigError> {
+    fn on(words: &[&str]) -> Result<ArtifactConfig, Problem> {
         of(&[&ON, words].concat())
     }
 

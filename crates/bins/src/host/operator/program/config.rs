@@ -1,5 +1,8 @@
 //! The configuration of `orlop-operator`: flags, and variables `ORLOP_*` of the same names.
 
+use crate::host::program::ProgramError;
+use crate::host::program::wrong_setting;
+use orlop_core::error::Problem;
 use std::ffi::OsString;
 
 use clap::{ArgAction, Parser, Subcommand, builder::BoolishValueParser as Boolish};
@@ -14,7 +17,7 @@ use super::super::{Plan, Which};
 use super::artifacts::{ArtifactConfig, ArtifactFlags};
 use super::flows::{FlowConfig, FlowFlags};
 use super::hourglass::HourglassFlags;
-use super::listen::{Listen, NoAddress};
+use super::listen::Listen;
 use super::release::ReleaseFlags;
 use super::switch::{LogFormat, Mode, Switch};
 use super::way::WayFlags;
@@ -24,20 +27,6 @@ use crate::telemetry::metrics::Telling;
 
 /// Where a pod finds its namespace.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-
-/// Why the configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ConfigError {
-    /// The command line.
-    #[error(transparent)]
-    Usage(#[from] clap::Error),
-    /// A value.
-    #[error("--{0}: {1}")]
-    Value(&'static str, String),
-    /// A variable without a flag.
-    #[error("{0}: {1}")]
-    Variable(&'static str, String),
-}
 
 /// What the arguments ask for.
 pub(super) enum Invocation {
@@ -212,15 +201,20 @@ pub(super) struct Config {
     pub(super) log_format: LogFormat,
 }
 
+/// A flag whose value cannot be used.
+pub(super) fn wrong_flag(flag: &str, why: impl std::fmt::Display) -> Problem {
+    wrong_setting(&format!("--{flag}"), why)
+}
+
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
 /// Reads all of it.
-pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, ConfigError> {
+pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, ProgramError> {
     let flags = Flags::try_parse_from(args)?;
     match flags.command {
-        Some(Command::Crds) => return definitions().map(Invocation::Show),
+        Some(Command::Crds) => return Ok(Invocation::Show(definitions()?)),
         Some(Command::ReleaseFinalizers(release)) => return Ok(Invocation::Release(release)),
         None => {}
     }
@@ -228,23 +222,23 @@ pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Invocatio
     let config = config(flags, variable("KUBERNETES_SERVICE_HOST").is_some())?;
     if print {
         let text = serde_saphyr::to_string(&config);
-        return Ok(Invocation::Show(text.map_err(|error| ConfigError::Value("print-config", error.to_string()))?));
+        return Ok(Invocation::Show(text.map_err(|error| wrong_flag("print-config", error.to_string()))?));
     }
     Ok(Invocation::Run(Box::new(config)))
 }
 
 /// The definitions of the kinds, as documents of YAML.
-fn definitions() -> Result<String, ConfigError> {
+fn definitions() -> Result<String, Problem> {
     let mut text = String::new();
     for (_, definition) in orlop_k8s::crd::all() {
         text.push_str("---\n");
         let written = serde_saphyr::to_string(&definition);
-        text.push_str(&written.map_err(|error| ConfigError::Value("crds", error.to_string()))?);
+        text.push_str(&written.map_err(|error| wrong_flag("crds", error.to_string()))?);
     }
     Ok(text)
 }
 
-fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
+fn config(flags: Flags, in_pod: bool) -> Result<Config, Problem> {
     let elects = flags.leader_election_mode.map_or(flags.leader_elect, |mode| mode == Mode::Builtin);
     if !elects {
         alone(variable("REPLICA_COUNT").as_deref())?;
@@ -257,16 +251,16 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
     let names = names.chain(flags.lease_namespace.iter().map(|name| ("lease-namespace", name)));
     let leases = [("lease-name", &flags.lease_name), ("leader-election-lease-name", &flags.leader_election_lease_name)];
     for (flag, name) in names.chain(leases) {
-        dns1123_subdomain(name).map_err(|error| ConfigError::Value(flag, error.to_string()))?;
+        dns1123_subdomain(name).map_err(|error| wrong_flag(flag, error.to_string()))?;
     }
     let default = |port| if in_pod { Listen::everywhere(port) } else { Listen::loopback(port) };
     let address = |flag, given: Option<String>, port| match given.as_deref().map(str::trim) {
         None => Ok(Some(default(port))),
         Some("off" | "0" | "") => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(|error: NoAddress| ConfigError::Value(flag, error.to_string())),
+        Some(text) => text.parse().map(Some).map_err(|error: String| wrong_flag(flag, error.to_string())),
     };
     let positive = |flag, value: u64| match value {
-        0 => Err(ConfigError::Value(flag, "must be at least 1".to_owned())),
+        0 => Err(wrong_flag(flag, "must be at least 1".to_owned())),
         value => Ok(value),
     };
     positive("workers", u64::from(flags.workers))?;
@@ -306,7 +300,7 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
 }
 
 /// Refuses to act without an election beside others, or when nobody can tell how many there are.
-fn alone(replicas: Option<&str>) -> Result<(), ConfigError> {
+fn alone(replicas: Option<&str>) -> Result<(), Problem> {
     let told = match replicas.map(|count| count.trim().parse::<u32>()) {
         None | Some(Ok(0 | 1)) => return Ok(()),
         Some(Ok(count)) => format!("REPLICA_COUNT is {count}, and without an election they would all write"),
@@ -314,12 +308,12 @@ fn alone(replicas: Option<&str>) -> Result<(), ConfigError> {
             "REPLICA_COUNT is no number, so that others may write too; leave it out or set it to 1".to_owned()
         }
     };
-    Err(ConfigError::Value("leader-elect", told))
+    Err(wrong_flag("leader-elect", told))
 }
 
 impl Config {
     /// What the operator is to do. `home` is the namespace of the kubeconfig.
-    pub(super) fn plan(&self, home: &str) -> Result<Plan, ConfigError> {
+    pub(super) fn plan(&self, home: &str) -> Result<Plan, Problem> {
         let host = variable("POD_NAME").or_else(|| nix::unistd::gethostname().ok()?.into_string().ok());
         let host = host.unwrap_or_else(|| "orlop-operator".to_owned());
         // A pod that is started again has the same name: another process it is all the same.
@@ -369,9 +363,9 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn of(args: &[&str]) -> Result<Config, ConfigError> {
+    fn of(args: &[&str]) -> Result<Config, ProgramError> {
         let flags = Flags::try_parse_from(["orlop-operator"].iter().chain(args))?;
-        config(flags, false)
+        Ok(config(flags, false)?)
     }
 
     #[test]
@@ -486,8 +480,8 @@ mod tests {
         insta::assert_snapshot!(of(&["--namespaces=Team"]).unwrap_err().to_string(), @"--namespaces: name `Team` is not valid: character 'T' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
         insta::assert_snapshot!(of(&["--metrics-addr=x"]).unwrap_err().to_string(), @"--metrics-addr: `x` is no address; write host:port, or :port for all addresses of the machine");
         insta::assert_snapshot!(of(&["--workers=0"]).unwrap_err().to_string(), @"--workers: must be at least 1");
-        assert!(matches!(of(&["--controllers=performers"]), Err(ConfigError::Usage(_))));
-        assert!(matches!(of(&["--leader-election-mode=zenlead"]), Err(ConfigError::Usage(_))));
+        assert!(matches!(of(&["--controllers=performers"]), Err(ProgramError::Usage(_))));
+        assert!(matches!(of(&["--leader-election-mode=zenlead"]), Err(ProgramError::Usage(_))));
     }
 
     #[test]

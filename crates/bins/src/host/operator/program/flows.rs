@@ -1,5 +1,7 @@
 //! Settings of flows: how secrets come to their steps, and what they do that do not say it.
 
+use crate::host::program::wrong_setting;
+use orlop_core::error::Problem;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use orlop_k8s::flow::{Defaults, SecretMode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::config::{ConfigError, variable};
+use super::config::variable;
 
 /// The longest delay between two tries of a step, in hours.
 const LONGEST: u64 = 720;
@@ -53,11 +55,11 @@ pub(super) struct FlowConfig {
 
 impl FlowFlags {
     /// With the variables of this process.
-    pub(super) fn config(&self) -> Result<FlowConfig, ConfigError> {
+    pub(super) fn config(&self) -> Result<FlowConfig, Problem> {
         self.with(&Variables(&variable))
     }
 
-    fn with(&self, variables: &Variables<'_>) -> Result<FlowConfig, ConfigError> {
+    fn with(&self, variables: &Variables<'_>) -> Result<FlowConfig, Problem> {
         // Names of Jobs hold that many characters of a uid; with another number nothing would be found again.
         let name = "ZEN_FLOW_UID_TRUNCATE_LENGTH";
         variables.read::<u8>(name, "8, which it always is", |length| *length == 8)?;
@@ -132,21 +134,21 @@ impl Variables<'_> {
         name: &'static str,
         wanted: &'static str,
         holds: impl Fn(&T) -> bool,
-    ) -> Result<Option<T>, ConfigError> {
+    ) -> Result<Option<T>, Problem> {
         let Some(text) = (self.0)(name) else { return Ok(None) };
         let read = text.trim().parse().ok().filter(holds);
-        read.map(Some).ok_or_else(|| ConfigError::Variable(name, format!("`{text}` is not valid; use {wanted}")))
+        read.map(Some).ok_or_else(|| wrong_setting(name, format!("`{text}` is not valid; use {wanted}")))
     }
 
-    fn count(&self, name: &'static str) -> Result<Option<i32>, ConfigError> {
+    fn count(&self, name: &'static str) -> Result<Option<i32>, Problem> {
         self.read(name, "a number from 0 to 2147483647", |count: &i32| *count >= 0)
     }
 
     /// A value that is one of some words.
-    fn word<T: DeserializeOwned>(&self, name: &'static str, wanted: &str) -> Result<Option<T>, ConfigError> {
+    fn word<T: DeserializeOwned>(&self, name: &'static str, wanted: &str) -> Result<Option<T>, Problem> {
         let Some(text) = (self.0)(name) else { return Ok(None) };
         let read = serde_json::from_value(serde_json::Value::from(text.trim()));
-        read.map(Some).map_err(|_| ConfigError::Variable(name, format!("`{text}` is not valid; use {wanted}")))
+        read.map(Some).map_err(|_| wrong_setting(name, format!("`{text}` is not valid; use {wanted}")))
     }
 }
 

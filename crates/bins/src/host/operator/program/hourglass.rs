@@ -1,5 +1,6 @@
 //! Settings of the controllers of performers and executors.
 
+use orlop_core::error::Problem;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -8,7 +9,7 @@ use orlop_k8s::hourglass::spec::SecurityProfile;
 use orlop_k8s::hourglass::{Config, tables};
 use serde::Serialize;
 
-use super::config::ConfigError;
+use super::config::wrong_flag;
 
 /// What pods may do that do not say it themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -36,8 +37,8 @@ pub(super) struct HourglassFlags {
 
 impl HourglassFlags {
     /// What performers and executors are rendered with, by a process of that name.
-    pub(super) fn config(&self, instance: &str) -> Result<Config, ConfigError> {
-        let wrong = |error: String| ConfigError::Value("hardware-config", error);
+    pub(super) fn config(&self, instance: &str) -> Result<Config, Problem> {
+        let wrong = |error: String| wrong_flag("hardware-config", error);
         let tables = match &self.hardware_config {
             None => Tables::default(),
             Some(file) => {

@@ -26,16 +26,11 @@ impl Listen {
     }
 }
 
-/// An address that cannot be read.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no address; write host:port, or :port for all addresses of the machine")]
-pub(super) struct NoAddress(String);
-
 impl FromStr for Listen {
-    type Err = NoAddress;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NoAddress> {
-        let wrong = || NoAddress(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no address; write host:port, or :port for all addresses of the machine");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');

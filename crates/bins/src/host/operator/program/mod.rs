@@ -10,6 +10,8 @@ mod switch;
 mod way;
 mod webhook;
 
+use crate::host::program::ProgramError;
+use orlop_core::error::Problem;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,10 +23,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use self::config::{Config, ConfigError, Invocation};
+use self::config::{Config, Invocation};
 use self::switch::LogFormat;
-use super::{Operator, OperatorError, Stop};
-use crate::host::cluster::{self, ConnectError};
+use super::{Operator, Stop};
+use crate::host::cluster;
 use crate::host::flow::SystemClock;
 
 /// How long the webhook is still served once the process is to end: so long may an API server take to hear of it.
@@ -52,7 +54,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
                 Err(error) => complain(&error.to_string(), Exit::Failed),
             };
         }
-        Err(ConfigError::Usage(error)) => error.exit(),
+        Err(ProgramError::Usage(error)) => error.exit(),
         Err(error) => return complain(&error.to_string(), Exit::Usage),
     };
     if let Err(error) = start_log(&config) {
@@ -75,28 +77,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error("{0}")]
-    System(#[from] std::io::Error),
-    #[error(transparent)]
-    Operator(#[from] OperatorError),
-}
-
-impl Failure {
-    const fn exit(&self) -> Exit {
-        match self {
-            Self::Config(_) | Self::Connect(_) => Exit::Usage,
-            Self::System(_) | Self::Operator(_) => Exit::Failed,
-        }
-    }
-}
-
-async fn run(config: &Config) -> Result<(), Failure> {
+async fn run(config: &Config) -> Result<(), ProgramError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let client = cluster::client(&config.way).await?;
     let plan = config.plan(client.default_namespace())?;
@@ -143,7 +124,7 @@ async fn run(config: &Config) -> Result<(), Failure> {
         if let Some(webhook) = webhook {
             webhook.end(if config.in_pod { LINGER } else { Duration::ZERO }).await;
         }
-        Ok::<_, OperatorError>(())
+        Ok::<_, Problem>(())
     };
     tokio::select! {
         ended = works => ended?,

@@ -1,16 +1,17 @@
 //! `orlop operator release-finalizers`: what is done before the operator is removed. Owns these flags and what is said of
 //! the outcome; the work is that of `orlop_k8s::hourglass::release`.
 
+use crate::host::program::ProgramError;
 use clap::Args;
-use orlop_cloud::exit::{self, Exit};
+use orlop_cloud::exit;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::time::GoDuration;
-use orlop_k8s::hourglass::release::{Finalizer, ReleaseError, end_operator, release};
+use orlop_k8s::hourglass::release::{Finalizer, end_operator, release};
 
-use super::config::{ConfigError, variable};
+use super::config::{variable, wrong_flag};
 use super::switch::Switch;
 use super::way::WayFlags;
-use crate::host::cluster::{self, ConnectError};
+use crate::host::cluster;
 
 /// See the module.
 #[derive(Args, Clone, Debug)]
@@ -46,34 +47,13 @@ pub(super) struct ReleaseFlags {
     patience: GoDuration,
 }
 
-/// Why something is still held.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
-    Release(#[from] ReleaseError),
-}
-
-impl Failure {
-    /// How the program ends.
-    pub(super) const fn exit(&self) -> Exit {
-        match self {
-            Self::Config(_) | Self::Connect(_) => Exit::Usage,
-            Self::Release(_) => Exit::Failed,
-        }
-    }
-}
-
 impl ReleaseFlags {
     /// Lets go of everything, and says so.
-    pub(super) async fn run(self) -> Result<String, Failure> {
+    pub(super) async fn run(self) -> Result<String, ProgramError> {
         let names = self.namespaces.iter().map(|name| ("namespaces", name));
         let names = names.chain(self.deployment.iter().map(|name| ("deployment", name)));
         for (flag, name) in names.chain(self.deployment_namespace.iter().map(|name| ("deployment-namespace", name))) {
-            dns1123_subdomain(name).map_err(|error| ConfigError::Value(flag, error.to_string()))?;
+            dns1123_subdomain(name).map_err(|error| wrong_flag(flag, error.to_string()))?;
         }
         let client = cluster::client(&self.way.into()).await?;
         if let Some(deployment) = &self.deployment {

@@ -1,5 +1,6 @@
 //! The part of the configuration that is the webhook's.
 
+use orlop_core::error::Problem;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
@@ -9,8 +10,8 @@ use orlop_k8s::{flow, hourglass};
 use serde::Serialize;
 
 use super::super::{Files, WebhookPlan};
-use super::config::ConfigError;
-use super::listen::{Listen, NoAddress};
+use super::config::wrong_flag;
+use super::listen::Listen;
 
 /// Where it listens where nothing else is said.
 const PORT: u16 = 9443;
@@ -51,12 +52,12 @@ pub(super) struct WebhookConfig {
 }
 
 impl WebhookFlags {
-    pub(super) fn config(self, default: impl FnOnce(u16) -> Listen) -> Result<WebhookConfig, ConfigError> {
+    pub(super) fn config(self, default: impl FnOnce(u16) -> Listen) -> Result<WebhookConfig, Problem> {
         let given = self.webhook_addr.as_deref().map(str::trim);
         let address = match (self.enable_webhook, given) {
             (Some(false), _) | (None, None) | (_, Some("off" | "0" | "")) => None,
             (Some(true), None) => Some(default(PORT)),
-            (_, Some(text)) => Some(text.parse().map_err(|error: NoAddress| wrong("webhook-addr", &error))?),
+            (_, Some(text)) => Some(text.parse().map_err(|error: String| wrong("webhook-addr", &error))?),
         };
         Ok(WebhookConfig {
             webhook_addr: address,
@@ -67,8 +68,8 @@ impl WebhookFlags {
     }
 }
 
-fn wrong(name: &'static str, why: &dyn std::fmt::Display) -> ConfigError {
-    ConfigError::Value(name, why.to_string())
+fn wrong(name: &'static str, why: &dyn std::fmt::Display) -> Problem {
+    wrong_flag(name, why.to_string())
 }
 
 impl WebhookConfig {
@@ -98,8 +99,8 @@ mod tests {
         flags: WebhookFlags,
     }
 
-    fn of(words: &[&str]) -> Result<WebhookConfig, ConfigError> {
-        Line::try_parse_from(["orlop-operator"].iter().chain(words))?.flags.config(Listen::everywhere)
+    fn of(words: &[&str]) -> Result<WebhookConfig, Problem> {
+        Line::try_parse_from(["orlop-operator"].iter().chain(words)).unwrap().flags.config(Listen::everywhere)
     }
 
     fn listens(words: &[&str]) -> String {

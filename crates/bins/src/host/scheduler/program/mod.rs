@@ -27,7 +27,7 @@ use self::logging::Log;
 use self::store::OpenStore;
 pub(crate) use self::store::StorePlace;
 pub(crate) use self::tls::{AUTHORITY, TlsPlan};
-pub(crate) use self::whole::{Plan, StartError, Whole};
+pub(crate) use self::whole::{Plan, Whole};
 use crate::host::layers::Layers;
 use crate::host::private;
 use crate::telemetry::trace::export;

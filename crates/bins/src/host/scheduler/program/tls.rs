@@ -1,6 +1,7 @@
 //! How a server proves who it is: by the fleet's own authority, which is made once and kept in a directory, or by files of an
 //! outside one. Keys are readable by nobody else.
 
+use orlop_core::error::{Class, Problem};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::net::SocketAddr;
@@ -38,9 +39,9 @@ pub(crate) enum TlsPlan {
 }
 
 /// An identity that cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[error("TLS: {0}")]
-pub(crate) struct TlsError(String);
+fn cannot_be_had(why: impl std::fmt::Display) -> Problem {
+    Problem::new(Class::Invalid, format!("TLS: {why}"))
+}
 
 /// A server's identity, with the authority that signs workers' certificates if it is the fleet's own.
 #[derive(Clone, Debug)]
@@ -49,8 +50,8 @@ pub(crate) struct Identity {
     pub(crate) authority: Option<Arc<Authority>>,
 }
 
-fn cannot_be_used(path: &Path) -> impl Fn(io::Error) -> TlsError {
-    move |error| TlsError(format!("{}: {error}", path.display()))
+fn cannot_be_used(path: &Path) -> impl Fn(io::Error) -> Problem {
+    move |error| cannot_be_had(format_args!("{}: {error}", path.display()))
 }
 
 impl TlsPlan {
@@ -58,7 +59,7 @@ impl TlsPlan {
     ///
     /// # Errors
     /// A file cannot be read or written, or holds no certificate.
-    pub(crate) fn identity(&self, addresses: &[SocketAddr], now: Time) -> Result<Identity, TlsError> {
+    pub(crate) fn identity(&self, addresses: &[SocketAddr], now: Time) -> Result<Identity, Problem> {
         match self {
             Self::Own { directory, names } => {
                 let authority = own(directory, now)?;
@@ -66,8 +67,7 @@ impl TlsPlan {
                 let known = addresses.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified());
                 all.extend(known.map(|ip| ip.to_string()));
                 all.extend(["localhost".to_owned(), "127.0.0.1".to_owned()]);
-                let wrong = |error: crate::wire::identity::IdentityError| TlsError(error.to_string());
-                let server = authority.server(&all, now).map_err(wrong)?;
+                let server = authority.server(&all, now).map_err(cannot_be_had)?;
                 let tls = TlsIdentity { server, workers: authority.pem().to_owned() };
                 Ok(Identity { tls, authority: Some(Arc::new(authority)) })
             }
@@ -81,14 +81,15 @@ impl TlsPlan {
 }
 
 /// The fleet's own authority: the one that is kept, else a new one.
-fn own(directory: &Path, now: Time) -> Result<Authority, TlsError> {
+fn own(directory: &Path, now: Time) -> Result<Authority, Problem> {
     let (certificate, key) = (directory.join(AUTHORITY), directory.join("authority.key"));
     let read = |path: &Path| match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(cannot_be_used(path)(error)),
     };
-    let wrong = |error: crate::wire::identity::IdentityError| TlsError(format!("{}: {error}", directory.display()));
+    let wrong =
+        |error: crate::wire::identity::IdentityError| cannot_be_had(format_args!("{}: {error}", directory.display()));
     match (read(&certificate)?, read(&key)?) {
         (Some(pem), Some(key)) => Authority::load(&pem, &key).map_err(wrong),
         // The key is written first: one alone is what a start that was cut off left.
@@ -101,13 +102,13 @@ fn own(directory: &Path, now: Time) -> Result<Authority, TlsError> {
         }
         (Some(_), None) => {
             let text = format!("{} is there and its key {} is not", certificate.display(), key.display());
-            Err(TlsError(format!("{text}; bring the key back, or delete both: all workers then join anew")))
+            Err(cannot_be_had(format_args!("{text}; bring the key back, or delete both: all workers then join anew")))
         }
     }
 }
 
 /// Writes a file that appears whole.
-fn keep(path: &Path, text: &str, mode: u32) -> Result<(), TlsError> {
+fn keep(path: &Path, text: &str, mode: u32) -> Result<(), Problem> {
     let half = path.with_extension(format!("{}.half", std::process::id()));
     let write = || {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&half)?;

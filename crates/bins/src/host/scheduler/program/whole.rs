@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_core::error::Problem;
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::rate::Rate;
 use tokio::net::TcpListener;
@@ -18,7 +18,7 @@ use super::super::{Handle, Options, Server, Stop, grpc};
 use super::background::{BackgroundTasks, BusPlace};
 use super::first;
 use super::store::OpenStore;
-use super::tls::{TlsError, TlsPlan};
+use super::tls::TlsPlan;
 use crate::api::{self, Api};
 use crate::host::client_token::{Announcement, ClientToken};
 use crate::wire::grpc::Listening;
@@ -55,24 +55,9 @@ pub(crate) struct Plan {
     pub(crate) urls: [Option<String>; 2],
 }
 
-/// Why a server does not start.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
-    /// An address cannot be listened on.
-    #[error("{0} cannot be listened on: {1}")]
-    Address(SocketAddr, String),
-    /// There is no token for the people and workers of this machine.
-    #[error("{0}")]
-    Token(io::Error),
-    /// There is no identity for TLS.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The store cannot be read.
-    #[error("{}", .0.chain())]
-    Store(#[from] Problem),
-    /// The system gives no thread or socket.
-    #[error("the server cannot be started: {0}")]
-    System(#[from] io::Error),
+/// An address that cannot be listened on.
+fn cannot_listen(address: SocketAddr, why: impl std::fmt::Display) -> Problem {
+    Problem::new(Class::Invalid, format!("{address} cannot be listened on: {why}"))
 }
 
 /// A server that runs.
@@ -98,8 +83,8 @@ struct Grpc {
 }
 
 /// Opens a socket.
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let wrong = |error: io::Error| StartError::Address(address, error.to_string());
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Problem> {
+    let wrong = |error: io::Error| cannot_listen(address, error);
     let socket = TcpListener::bind(address).await.map_err(wrong)?;
     let taken = socket.local_addr().map_err(wrong)?;
     Ok((socket, taken))
@@ -125,9 +110,10 @@ impl Whole {
     /// Starts a server on a store. It answers at once, and leads as soon as the store lets it.
     ///
     /// # Errors
-    /// As of [`StartError`].
-    pub(crate) async fn start(plan: Plan, store: OpenStore) -> Result<Self, StartError> {
-        let client = ClientToken::take_up(&plan.client_token).map_err(StartError::Token)?;
+    /// Invalid where an address, the token of this machine or the identity for TLS cannot be used; as of the store.
+    pub(crate) async fn start(plan: Plan, store: OpenStore) -> Result<Self, Problem> {
+        let client = ClientToken::take_up(&plan.client_token)
+            .map_err(|error| Problem::new(Class::Invalid, error.to_string()))?;
         let (rest_socket, rest) = bind(plan.rest).await?;
         let (grpc_socket, grpc) = bind(plan.grpc).await?;
         // Before anything is answered: clients find it as soon as they can connect.
@@ -145,7 +131,7 @@ impl Whole {
         };
         let tls = |secure: bool| identity.as_ref().filter(|_| secure).map(|identity| identity.tls.clone());
         let grpc_socket = Listening::on(grpc_socket, tls(secure[1]));
-        let grpc_socket = grpc_socket.map_err(|refused| StartError::Address(grpc, refused.message))?;
+        let grpc_socket = grpc_socket.map_err(|refused| cannot_listen(grpc, refused.message))?;
         let urls = urls(&plan, [rest, grpc], secure);
         let mut options = plan.options;
         options.holder.url = urls.join(" ");
@@ -173,7 +159,7 @@ impl Whole {
             tokio::spawn(first::token(Arc::clone(&api), file));
         }
         let http = tls(secure[0]).map(|tls| http_config(&tls.server)).transpose();
-        let http = http.map_err(|error| StartError::Address(rest, error.to_string()))?;
+        let http = http.map_err(|error| cannot_listen(rest, error))?;
         let rest = api::listen(rest_socket, http, &api)?;
         let stop = Stop::default();
         let task = tokio::spawn(grpc::serve(handle.clone(), Arc::clone(&api), grpc_socket, stop.clone()));

@@ -2,6 +2,9 @@
 
 mod config;
 
+use crate::host::program::ProgramError;
+use crate::host::program::wrong_setting;
+use orlop_core::error::{Class, Problem};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,12 +14,12 @@ use orlop_cloud::runtime::confidential;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use self::config::{Config, ConfigError};
+use self::config::Config;
 pub(crate) use self::config::{Enforced, limits_of};
 use super::remote::RemoteLink;
 use super::roles;
 use super::{Agent, AgentOptions};
-use crate::telemetry::trace::{ExportError, export};
+use crate::telemetry::trace::export;
 
 /// The arguments of the program.
 #[cfg(test)]
@@ -32,29 +35,15 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
     match run(arguments) {
         Ok(()) => Exit::Done.into(),
-        Err(Failure::Config(ConfigError::Usage(error))) => error.exit(),
+        Err(ProgramError::Usage(error)) => error.exit(),
         Err(failure) => {
             say(&format!("error: {failure}"));
-            if matches!(failure, Failure::Config(_)) { Exit::Usage } else { Exit::Failed }.into()
+            failure.exit().into()
         }
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error("{0}")]
-    System(#[from] std::io::Error),
-    #[error(transparent)]
-    Agent(#[from] super::AgentError),
-    #[error("the agent stopped, and what it ran may run on: {0}")]
-    Stopped(#[from] tokio::task::JoinError),
-    #[error("trace_endpoint: {0}")]
-    Trace(#[from] ExportError),
-}
-
-fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+fn run(arguments: Vec<OsString>) -> Result<(), ProgramError> {
     confidential::begin()?;
     let config = config::read(arguments, std::env::vars())?;
     if config.print {
@@ -69,7 +58,7 @@ fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     runtime.block_on(work(config))
 }
 
-async fn work(config: Config) -> Result<(), Failure> {
+async fn work(config: Config) -> Result<(), ProgramError> {
     let mut link = RemoteLink::new(config.servers()?, config.token()?, &config.state)?;
     if let Some(file) = config.used_up() {
         link = link.using_up(file);
@@ -80,10 +69,15 @@ async fn work(config: Config) -> Result<(), Failure> {
     let mut options: AgentOptions = config.options()?;
     options.exclusive = true;
     options.play_with(&std::env::current_exe()?);
-    let traces = config.traces().map(|plan| export(&plan)).transpose()?.map(|(tracer, exporting)| {
-        options.tracer = tracer;
-        exporting
-    });
+    let traces = config
+        .traces()
+        .map(|plan| export(&plan))
+        .transpose()
+        .map_err(|error| wrong_setting("trace_endpoint", error))?
+        .map(|(tracer, exporting)| {
+            options.tracer = tracer;
+            exporting
+        });
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agent = Agent::start(options, Arc::new(link)).await?;
     let control = agent.control();
@@ -108,7 +102,9 @@ async fn work(config: Config) -> Result<(), Failure> {
         traces.end().await;
     }
     // Anyone who keeps the program running has to see that it did not end by itself.
-    over.map_err(Failure::from)
+    over.map_err(|error| {
+        Problem::new(Class::Fatal, format!("the agent stopped, and what it ran may run on: {error}")).into()
+    })
 }
 
 /// Writes for people; a reader that has gone misses it.

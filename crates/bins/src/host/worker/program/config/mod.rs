@@ -3,6 +3,7 @@
 
 mod values;
 
+use orlop_core::error::{Class, Problem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
@@ -18,32 +19,13 @@ use orlop_core::id::{TenantName, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use self::values::Count;
-use crate::host::layers::{LayerError, Layers};
+use crate::host::layers::Layers;
+use crate::host::program::{ProgramError, wrong_setting};
 use crate::host::worker::machine::Offer;
 use crate::host::worker::{AgentOptions, Containers};
 use crate::telemetry::trace::ExportPlan;
 use crate::wire::grpc::Endpoint;
 use crate::wire::identity::JoinToken;
-
-/// Why the configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ConfigError {
-    /// The command line.
-    #[error(transparent)]
-    Usage(#[from] clap::Error),
-    /// A file.
-    #[error("`{0}` cannot be read: {1}")]
-    File(PathBuf, #[source] io::Error),
-    /// The text of a file.
-    #[error("`{0}`: {1}")]
-    Text(PathBuf, String),
-    /// A key, or a value of another kind.
-    #[error(transparent)]
-    Layer(#[from] LayerError),
-    /// A value.
-    #[error("{0}: {1}")]
-    Value(&'static str, String),
-}
 
 /// The section that all settings are of.
 const SECTION: &str = "worker";
@@ -278,23 +260,28 @@ impl Default for Config {
 pub(super) fn read(
     args: impl IntoIterator<Item = OsString>,
     variables: impl Iterator<Item = (String, String)>,
-) -> Result<Config, ConfigError> {
+) -> Result<Config, ProgramError> {
     let flags = Flags::try_parse_from(args)?;
     let (place, variables): (Vec<_>, Vec<_>) = variables.partition(|(name, _)| name == PLACE);
     let defaults =
-        serde_json::to_value(Config::default()).map_err(|error| ConfigError::Value(SECTION, error.to_string()))?;
+        serde_json::to_value(Config::default()).map_err(|error| wrong_setting(SECTION, error.to_string()))?;
     let mut layers = Layers::new(serde_json::json!({ SECTION: defaults }));
     if let Some(path) = flags.config.clone().or_else(|| place.into_iter().next().map(|(_, path)| PathBuf::from(path))) {
-        let text = fs::read_to_string(&path).map_err(|error| ConfigError::File(path.clone(), error))?;
+        let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
         layers.file_of(SECTION, &path.display().to_string(), &text)?;
     }
     layers.environment(variables.into_iter())?;
     let mut all = layers.value();
     let settings = all.get_mut(SECTION).map(serde_json::Value::take).unwrap_or_default();
     let mut config: Config =
-        serde_json::from_value(settings).map_err(|error| ConfigError::Value(SECTION, error.to_string()))?;
+        serde_json::from_value(settings).map_err(|error| wrong_setting(SECTION, error.to_string()))?;
     flags.put_on(&mut config)?;
     Ok(config)
+}
+
+/// A file that cannot be read.
+fn unreadable(path: &Path, error: &io::Error) -> Problem {
+    Problem::new(Class::Invalid, format!("`{}` cannot be read: {error}", path.display()))
 }
 
 /// Limits of processes as flags write them.
@@ -303,13 +290,13 @@ pub(crate) fn limits_of(flags: &[String]) -> Result<process::Limits, String> {
         let (name, value) = pair("rlimit", text)?;
         Ok((name.to_owned(), Count::Text(value.to_owned())))
     });
-    let given = given.collect::<Result<_, ConfigError>>().and_then(|given| values::limits(&given));
+    let given = given.collect::<Result<_, Problem>>().and_then(|given| values::limits(&given));
     given.map_err(|error| error.to_string())
 }
 
 /// A flag as `key=value`.
-fn pair<'a>(flag: &'static str, text: &'a str) -> Result<(&'a str, &'a str), ConfigError> {
-    text.split_once('=').ok_or_else(|| ConfigError::Value(flag, format!("`{text}` is not key=value")))
+fn pair<'a>(flag: &'static str, text: &'a str) -> Result<(&'a str, &'a str), Problem> {
+    text.split_once('=').ok_or_else(|| wrong_setting(flag, format!("`{text}` is not key=value")))
 }
 
 /// Takes the place of what is there, if it was given.
@@ -321,7 +308,7 @@ fn put<T>(given: Option<T>, place: &mut T) {
 
 impl Flags {
     /// Puts the flags on top. Labels, counters, limits and users are added to those that are there.
-    fn put_on(self, config: &mut Config) -> Result<(), ConfigError> {
+    fn put_on(self, config: &mut Config) -> Result<(), Problem> {
         let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
         for label in &self.labels {
             let (key, value) = pair("label", label)?;
@@ -376,23 +363,23 @@ impl Config {
         serde_saphyr::to_string(self).unwrap_or_else(|error| format!("# {error}\n"))
     }
 
-    pub(super) fn servers(&self) -> Result<Vec<Endpoint>, ConfigError> {
+    pub(super) fn servers(&self) -> Result<Vec<Endpoint>, Problem> {
         if self.server.is_empty() {
             let text = "no server is named; use `--server URL`, such as http://127.0.0.1:7071".to_owned();
-            return Err(ConfigError::Value("server", text));
+            return Err(wrong_setting("server", text));
         }
-        let one = |text: &String| text.parse().map_err(|error| ConfigError::Value("server", format!("{error}")));
+        let one = |text: &String| text.parse().map_err(|error| wrong_setting("server", format!("{error}")));
         self.server.iter().map(one).collect()
     }
 
-    pub(super) fn token(&self) -> Result<Option<JoinToken>, ConfigError> {
+    pub(super) fn token(&self) -> Result<Option<JoinToken>, Problem> {
         let Some(path) = &self.join_token_file else { return Ok(None) };
         let text = match fs::read_to_string(path) {
             // It was used up: from then on the certificate of the state directory speaks for the worker.
             Err(error) if self.delete_join_token && error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|error| ConfigError::File(path.clone(), error))?,
+            read => read.map_err(|error| unreadable(path, &error))?,
         };
-        let token = text.trim().parse().map_err(|error| ConfigError::Text(path.clone(), format!("{error}")))?;
+        let token = text.trim().parse().map_err(|error| wrong_setting(&format!("`{}`", path.display()), error))?;
         Ok(Some(token))
     }
 
@@ -409,15 +396,15 @@ impl Config {
         Some(ExportPlan { endpoint, authority, ratio: 0.0, service: "orlop-worker", instance })
     }
 
-    pub(super) fn options(&self) -> Result<AgentOptions, ConfigError> {
-        let wrong = |what| move |error: orlop_core::id::IdError| ConfigError::Value(what, error.to_string());
+    pub(super) fn options(&self) -> Result<AgentOptions, Problem> {
+        let wrong = |what| move |error: orlop_core::id::IdError| wrong_setting(what, error.to_string());
         let worker = self.id.clone().map(WorkerId::new).transpose().map_err(wrong("id"))?;
         let tenants: Result<BTreeSet<_>, _> = self.tenants.iter().cloned().map(TenantName::new).collect();
         let users = values::users(&self.users)?;
         let tenants = values::tenants(tenants.map_err(wrong("tenant"))?, &users)?;
         let extras: Result<BTreeMap<_, _>, _> =
             self.extras.iter().map(|(name, count)| values::count_of(name, count)).collect();
-        check_labels(&self.labels).map_err(|error| ConfigError::Value("label", error.to_string()))?;
+        check_labels(&self.labels).map_err(|error| wrong_setting("label", error.to_string()))?;
         let offer = Offer {
             cpu_m: self.cpu_m,
             memory_bytes: self.memory_bytes,

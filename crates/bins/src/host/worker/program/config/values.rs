@@ -1,5 +1,6 @@
 //! Values of settings that have names of their own: counters, limits of resources, users of tenants.
 
+use crate::host::program::wrong_setting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use orlop_core::id::TenantName;
 use orlop_core::named::Named as _;
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
+use super::Problem;
 
 /// A value that is a number in a file, or a text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,9 +23,9 @@ pub(super) enum Count {
 }
 
 /// The longest pause before the worker connects again: none would be a storm.
-pub(super) fn pause(seconds: u64) -> Result<Duration, ConfigError> {
+pub(super) fn pause(seconds: u64) -> Result<Duration, Problem> {
     let none = || {
-        ConfigError::Value(
+        wrong_setting(
             "reconnect_seconds",
             "0 would ask a server that is away without a pause; write 1 or more".to_owned(),
         )
@@ -33,24 +34,24 @@ pub(super) fn pause(seconds: u64) -> Result<Duration, ConfigError> {
 }
 
 /// The share of a disk that is to be free.
-pub(super) fn percent(percent: u8) -> Result<u8, ConfigError> {
-    let more = || ConfigError::Value("min_free_percent", format!("{percent} is more than all; write 0 to 100"));
+pub(super) fn percent(percent: u8) -> Result<u8, Problem> {
+    let more = || wrong_setting("min_free_percent", format!("{percent} is more than all; write 0 to 100"));
     (percent <= 100).then_some(percent).ok_or_else(more)
 }
 
 /// The count of something that is offered.
-pub(super) fn count_of(name: &str, count: &Count) -> Result<(String, u64), ConfigError> {
+pub(super) fn count_of(name: &str, count: &Count) -> Result<(String, u64), Problem> {
     let read = match count {
         Count::Number(number) => Some(*number),
         Count::Text(text) => text.trim().parse().ok(),
     };
-    let none = || ConfigError::Value("extra", format!("`{name}` has no count; write {name}=3"));
+    let none = || wrong_setting("extra", format!("`{name}` has no count; write {name}=3"));
     Ok((name.to_owned(), read.ok_or_else(none)?))
 }
 
 /// Limits by their names in `ulimit`.
-pub(super) fn limits(given: &BTreeMap<String, Count>) -> Result<Limits, ConfigError> {
-    let wrong = |text: String| ConfigError::Value("rlimits", text);
+pub(super) fn limits(given: &BTreeMap<String, Count>) -> Result<Limits, Problem> {
+    let wrong = |text: String| wrong_setting("rlimits", text);
     let one = |(name, value): (&String, &Count)| {
         let limit = Limit::from_typed(name).map_err(wrong)?;
         let value = match value {
@@ -65,8 +66,8 @@ pub(super) fn limits(given: &BTreeMap<String, Count>) -> Result<Limits, ConfigEr
 }
 
 /// Users by tenant: each has its own, and none is root.
-pub(super) fn users(given: &BTreeMap<String, Count>) -> Result<BTreeMap<TenantName, User>, ConfigError> {
-    let wrong = |text: String| ConfigError::Value("users", text);
+pub(super) fn users(given: &BTreeMap<String, Count>) -> Result<BTreeMap<TenantName, User>, Problem> {
+    let wrong = |text: String| wrong_setting("users", text);
     let mut users: BTreeMap<TenantName, User> = BTreeMap::new();
     for (name, value) in given {
         let tenant = TenantName::new(name.clone()).map_err(|error| wrong(error.to_string()))?;
@@ -95,13 +96,13 @@ fn user(value: &Count) -> Option<User> {
 pub(super) fn tenants(
     asked: BTreeSet<TenantName>,
     users: &BTreeMap<TenantName, User>,
-) -> Result<BTreeSet<TenantName>, ConfigError> {
+) -> Result<BTreeSet<TenantName>, Problem> {
     if users.is_empty() {
         return Ok(asked);
     }
     if let Some(without) = asked.iter().find(|tenant| !users.contains_key(*tenant)) {
         let text = format!("`{without}` has no user, and others have; name one under `users`");
-        return Err(ConfigError::Value("tenants", text));
+        return Err(wrong_setting("tenants", text));
     }
     Ok(if asked.is_empty() { users.keys().cloned().collect() } else { asked })
 }
