@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use orlop_core::machine::saga::{Event as Turn, SagaState};
+use orlop_core::machine::saga::Event as Turn;
 use orlop_core::time::Time;
 
+use super::state::{KeyWork, Phase};
 use super::words;
-use super::{Answer, Call, Facts, Failure, Saga, Todo};
+use super::{Facts, Failure, Saga};
 use crate::exit::Exit;
 use crate::openstack::classify::Meaning;
-use crate::openstack::port::Keypair;
+use crate::openstack::port::{CloudError, Keypair, SecurityGroup};
 use crate::provision::journal::Kind;
 
 /// Times that a step without a settle rule is tried.
@@ -19,144 +20,120 @@ const PAUSE: Duration = Duration::from_secs(30);
 
 impl Saga {
     /// Tries again later, or gives up by rolling back.
-    fn again(&mut self, todo: Todo, error: &crate::openstack::port::CloudError, give_up: Turn, now: Time) {
-        self.tries += 1;
-        if self.tries < TRIES {
-            return self.ask_in(todo, now, PAUSE.max(error.retry_after.unwrap_or_default()));
+    fn again(&mut self, phase: Phase, tries: u32, error: &CloudError, give_up: Turn, now: Time) {
+        if tries < TRIES {
+            return self.ask_in(phase, now, PAUSE.max(error.retry_after.unwrap_or_default()));
         }
         self.fail(words::unavailable(error, self.last_error.as_ref().map_or(now, |(since, _)| *since)), give_up, now);
     }
 
-    pub(super) fn on_key(&mut self, answer: Answer, now: Time) {
-        match answer {
-            Answer::Keypair(pair) if self.todo == Todo::KeyImport => self.key_made(&pair, now),
-            Answer::Keypair(pair) => self.key_found(&pair, now),
-            Answer::Failed(error) if self.todo == Todo::KeyLook && error.is_gone() => {
-                if self.order.key.public_key.is_none() {
-                    let failure = words::no_key(&self.order.key.name);
-                    return self.key_conflict(failure, now);
-                }
-                if self.tries >= TRIES {
-                    let failure = words::unavailable(&error, now);
-                    return self.fail(failure, Turn::Destroy, now);
-                }
-                if self.slot(Kind::Key).open.is_none() {
-                    self.write_intent(Kind::Key);
-                }
-                self.ask_now(Todo::KeyImport, now);
-            }
-            // The key goes by its name: looking tells whether it was made.
-            Answer::Failed(error) if error.is_passing() || error.meaning == Meaning::Exists => {
-                if self.todo == Todo::KeyImport {
-                    let mark = self.mark;
-                    self.sweep(Kind::Key, mark, now);
-                }
-                self.again(Todo::KeyLook, &error, Turn::Destroy, now);
-            }
-            Answer::Failed(error) => self.fail(words::refused(&error), Turn::Destroy, now),
-            _ => self.fail_internal("a key was asked for, something else came", now),
+    pub(super) fn key_missing(&mut self, work: KeyWork, error: &CloudError, now: Time) {
+        if self.order.key.public_key.is_none() {
+            return self.key_conflict(&work, words::no_key(&self.order.key.name), now);
         }
+        if work.tries >= TRIES {
+            return self.fail(words::unavailable(error, now), Turn::Destroy, now);
+        }
+        if !self.is_open(Kind::Key) {
+            self.write_intent(Kind::Key);
+        }
+        self.ask_now(Phase::KeyImport(work), now);
     }
 
-    fn key_made(&mut self, pair: &Keypair, now: Time) {
+    pub(super) fn import_failed(&mut self, work: KeyWork, error: &CloudError, now: Time) {
+        if error.is_passing() || error.meaning == Meaning::Exists {
+            self.sweep(Kind::Key, self.mark, now);
+        }
+        self.key_failed(work, error, now);
+    }
+
+    pub(super) fn key_failed(&mut self, work: KeyWork, error: &CloudError, now: Time) {
+        // The key goes by its name: looking tells whether it was made.
+        if error.is_passing() || error.meaning == Meaning::Exists {
+            let tries = work.tries + 1;
+            return self.again(Phase::KeyLook(KeyWork { tries, ..work }), tries, error, Turn::Destroy, now);
+        }
+        self.fail(words::refused(error), Turn::Destroy, now);
+    }
+
+    pub(super) fn key_made(&mut self, work: KeyWork, pair: &Keypair, now: Time) {
         self.done(Kind::Key, pair.name.clone(), String::new(), None);
-        self.key_is_there(now);
+        self.key_is_there(work, now);
     }
 
     /// Goes on with the key: to what comes next, or to the server that was refused without it.
-    fn key_is_there(&mut self, now: Time) {
-        if self.state == SagaState::ServerIntent {
-            return self.intend(Kind::Server, now);
+    fn key_is_there(&mut self, work: KeyWork, now: Time) {
+        match work.server {
+            Some(creation) => self.intend(creation, now),
+            None => self.turn(Turn::KeyMade, now),
         }
-        self.turn(Turn::KeyMade, now);
     }
 
     /// There is another key of this name: where a lease is there already, that is given back.
-    fn key_conflict(&mut self, failure: Failure, now: Time) {
-        let turn = if self.state == SagaState::ServerIntent { Turn::Refused } else { Turn::KeyConflict };
+    fn key_conflict(&mut self, work: &KeyWork, failure: Failure, now: Time) {
+        let turn = if work.server.is_some() { Turn::Refused } else { Turn::KeyConflict };
         self.fail(failure, turn, now);
     }
 
-    fn key_found(&mut self, pair: &Keypair, now: Time) {
+    pub(super) fn key_found(&mut self, work: KeyWork, pair: &Keypair, now: Time) {
         let key = &self.order.key;
         let is_ours = key.public_key.as_ref().is_some_and(|public_key| pair.is(public_key));
-        if self.slots.get(&Kind::Key).is_some_and(|slot| slot.open.is_some()) && is_ours {
-            return self.key_made(pair, now);
+        if self.is_open(Kind::Key) && is_ours {
+            return self.key_made(work, pair, now);
         }
         if !is_ours && key.public_key.is_some() {
-            if key.must_match {
-                let failure = words::other_key(&key.name);
-                return self.key_conflict(failure, now);
-            }
             let name = key.name.clone();
+            if key.must_match {
+                return self.key_conflict(&work, words::other_key(&name), now);
+            }
             self.warn(format!("key {name} in the cloud is not the key of this machine; the one in the cloud is used"));
         }
-        self.key_is_there(now);
+        self.key_is_there(work, now);
     }
 
     pub(super) fn begin_ready(&mut self, now: Time) {
         let wanted = self.order.ssh_from.is_some();
-        self.ask_now(if wanted { Todo::GroupLook } else { Todo::Recheck }, now);
+        self.ask_now(if wanted { Phase::GroupLook { tries: 0 } } else { Phase::Recheck { tries: 0 } }, now);
     }
 
-    pub(super) fn on_group(&mut self, answer: Answer, now: Time) {
-        let marks_group = self.order.id.marks().group();
-        match answer {
-            Answer::Groups(groups) if self.todo == Todo::GroupCreate || self.todo == Todo::GroupLook => {
-                let ours =
-                    groups.into_iter().filter(|group| group.description == marks_group).min_by_key(|one| one.created);
-                match ours {
-                    Some(group) => {
-                        self.done(Kind::Group, group.id, String::new(), None);
-                        self.ask_now(Todo::GroupRule, now);
-                    }
-                    None if self.slots.get(&Kind::Group).is_some_and(|slot| slot.open.is_some())
-                        && self.tries < TRIES =>
-                    {
-                        // One that nobody saw yet may still come.
-                        self.tries += 1;
-                        self.ask_in(Todo::GroupLook, now, Duration::from_secs(30));
-                    }
-                    None => {
-                        self.tries = 0;
-                        self.write_intent(Kind::Group);
-                        self.ask_now(Todo::GroupCreate, now);
-                    }
-                }
+    pub(super) fn groups_listed(&mut self, tries: u32, groups: Vec<SecurityGroup>, now: Time) {
+        let mark = self.order.id.marks().group();
+        match groups.into_iter().filter(|group| group.description == mark).min_by_key(|one| one.created) {
+            Some(group) => {
+                self.done(Kind::Group, group.id, String::new(), None);
+                self.ask_now(Phase::GroupRule { tries }, now);
             }
-            Answer::Done => self.ask_now(Todo::Recheck, now),
-            Answer::Failed(error) if error.is_passing() => {
-                if self.todo == Todo::GroupCreate {
-                    let mark = self.mark;
-                    self.sweep(Kind::Group, mark, now);
-                }
-                let todo = if self.todo == Todo::GroupRule { Todo::GroupRule } else { Todo::GroupLook };
-                self.again(todo, &error, Turn::RequirementMissing, now);
+            // One that nobody saw yet may still come.
+            None if self.is_open(Kind::Group) && tries < TRIES => {
+                self.ask_in(Phase::GroupLook { tries: tries + 1 }, now, Duration::from_secs(30));
             }
-            Answer::Failed(error) => self.fail(words::refused(&error), Turn::RequirementMissing, now),
-            _ => self.fail_internal("a security group was asked for, something else came", now),
+            None => {
+                self.write_intent(Kind::Group);
+                self.ask_now(Phase::GroupCreate, now);
+            }
         }
     }
 
-    pub(super) fn recheck_call(&self) -> Call {
-        let choice = self.choice();
-        Call::Recheck {
-            image: self.image().map(|image| image.id.clone()).unwrap_or_default(),
-            flavor: choice.map(|choice| choice.flavor.clone()).unwrap_or_default(),
+    pub(super) fn requirement_failed(&mut self, phase: &Phase, error: &CloudError, now: Time) {
+        if !error.is_passing() {
+            return self.fail(words::refused(error), Turn::RequirementMissing, now);
         }
+        let (tries, again): (u32, fn(u32) -> Phase) = match phase {
+            Phase::Recheck { tries } => (*tries, |tries| Phase::Recheck { tries }),
+            Phase::GroupRule { tries } => (*tries, |tries| Phase::GroupRule { tries }),
+            Phase::GroupLook { tries } => (*tries, |tries| Phase::GroupLook { tries }),
+            _ => {
+                self.sweep(Kind::Group, self.mark, now);
+                (0, |tries| Phase::GroupLook { tries })
+            }
+        };
+        self.again(again(tries + 1), tries + 1, error, Turn::RequirementMissing, now);
     }
 
-    pub(super) fn on_recheck(&mut self, answer: Answer, now: Time) {
-        match answer {
-            Answer::Rechecked(facts) => match self.missing(&facts) {
-                None => self.turn(Turn::RequirementsFound, now),
-                Some(failure) => self.fail(failure, Turn::RequirementMissing, now),
-            },
-            Answer::Failed(error) if error.is_passing() => {
-                self.again(Todo::Recheck, &error, Turn::RequirementMissing, now);
-            }
-            Answer::Failed(error) => self.fail(words::refused(&error), Turn::RequirementMissing, now),
-            _ => self.fail_internal("requirements were asked for, something else came", now),
+    pub(super) fn rechecked(&mut self, facts: &Facts, now: Time) {
+        match self.missing(facts) {
+            None => self.turn(Turn::RequirementsFound, now),
+            Some(failure) => self.fail(failure, Turn::RequirementMissing, now),
         }
     }
 

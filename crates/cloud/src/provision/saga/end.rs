@@ -5,9 +5,10 @@ use std::time::Duration;
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
+use super::state::{Extension, Phase};
 use super::wait::{LeaseReadiness, readiness};
 use super::words;
-use super::{Answer, Failure, Inventory, Saga, Stop, Todo};
+use super::{Answer, Failure, Inventory, Saga, Stop};
 use crate::catalog::cost::{EXTENSION_OPENS_HOURS, MAX_HOURS};
 use crate::catalog::site::site_named;
 use crate::exit::Exit;
@@ -21,17 +22,18 @@ const HOUR: u64 = 3600;
 
 impl Saga {
     pub(super) fn interrupted(&mut self, stop: Stop, now: Time) {
-        if matches!(self.todo, Todo::Extend(_) | Todo::ExtendPoll(_)) {
-            let message = "interrupted; whether the lease has its new end was not seen";
+        let unseen = match self.state.phase() {
+            Some(Phase::Extend(_) | Phase::ExtendPoll(_)) => Some("whether the lease has its new end"),
+            Some(Phase::Resume(_)) if self.is_good() => Some("whether the machine is still there"),
+            _ => None,
+        };
+        if let Some(what) = unseen {
+            let message = format!("interrupted; {what} was not seen");
             self.failure = Some(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
             return self.close();
         }
-        if self.is_good() && self.todo == Todo::ResumeList {
-            let message = "interrupted; whether the machine is still there was not seen";
-            self.failure = Some(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
-            return self.close();
-        }
-        if orlop_core::machine::saga::MACHINE.is_terminal(self.state) || self.is_good() || self.only_looks {
+        let only_looks = matches!(self.state.phase(), None | Some(Phase::Look(_)));
+        if self.state().is_final() || self.is_good() || only_looks {
             if self.watches_until().is_some() {
                 self.warn(
                     "what requests without an answer may have made was not watched for to the end: run resume"
@@ -51,26 +53,25 @@ impl Saga {
                 Failure::new(Exit::Interrupted, "interrupted", "interrupted; kept as it is", hint)
             }
         };
-        if self.state == SagaState::RollingBack && stop == Stop::RollBack {
+        if self.state() == SagaState::RollingBack && stop == Stop::RollBack {
             return self.ask(now);
         }
         self.failure = Some(failure);
         // A create that is under way may have been done.
-        let under_way = match self.todo {
-            Todo::Create(kind) => Some(kind),
-            Todo::KeyImport => Some(Kind::Key),
-            Todo::GroupCreate => Some(Kind::Group),
+        let under_way = match self.state.phase() {
+            Some(Phase::Create(creation)) => Some(creation.kind),
+            Some(Phase::KeyImport(_)) => Some(Kind::Key),
+            Some(Phase::GroupCreate) => Some(Kind::Group),
             _ => None,
         };
         if let Some(kind) = under_way {
-            let mark = self.mark;
-            self.sweep(kind, mark, now);
+            self.sweep(kind, self.mark, now);
         }
         self.turn(Turn::Interrupt, now);
     }
 
     pub(super) fn is_good(&self) -> bool {
-        matches!(self.state, SagaState::Ready | SagaState::Degraded)
+        matches!(self.state(), SagaState::Ready | SagaState::Degraded)
     }
 
     pub(super) fn destroy(&mut self, now: Time) {
@@ -103,16 +104,14 @@ impl Saga {
             return self.close();
         }
         self.failure = None;
-        self.since = now;
-        self.tries = 0;
-        self.ask_now(Todo::Extend(end), now);
+        self.ask_now(Phase::Extend(Extension { at: self.state(), end, since: now }), now);
     }
 
     fn may_extend(&self, end: Time, now: Time) -> Result<(), Failure> {
         let hint = "see status for the present end";
         let policy = |message: String| Err(Failure::new(Exit::Denied, "policy", message, hint));
-        if !self.is_good() && self.state != SagaState::Unreachable {
-            let message = format!("a deployment that is {} cannot be extended", self.state);
+        if !self.is_good() && self.state() != SagaState::Unreachable {
+            let message = format!("a deployment that is {} cannot be extended", self.state());
             return Err(Failure::new(Exit::Conflict, "state", message, "only one that is ready can"));
         }
         let (Some(present), Some(choice)) = (self.lease_end(), self.choice()) else {
@@ -149,11 +148,11 @@ impl Saga {
         Ok(())
     }
 
-    pub(super) fn on_extended(&mut self, end: Time, answer: Answer, now: Time) {
+    pub(super) fn on_extended(&mut self, extension: Extension, answer: Answer, now: Time) {
         match answer {
-            Answer::Lease(_) => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(1)),
-            Answer::Failed(error) if error.is_passing() && now.since(self.since) < CHANGE => {
-                self.ask_in(Todo::Extend(end), now, LOOK);
+            Answer::Lease(_) => self.ask_in(Phase::ExtendPoll(extension), now, Duration::from_secs(1)),
+            Answer::Failed(error) if error.is_passing() && now.since(extension.since) < CHANGE => {
+                self.ask_in(Phase::Extend(extension), now, LOOK);
             }
             Answer::Failed(error) if error.meaning == crate::openstack::classify::Meaning::Capacity => {
                 let hint = "choose a nearer end";
@@ -169,12 +168,12 @@ impl Saga {
         }
     }
 
-    pub(super) fn on_extend_poll(&mut self, end: Time, answer: Answer, now: Time) {
+    pub(super) fn on_extend_poll(&mut self, extension: Extension, answer: Answer, now: Time) {
         let minute = |time: Time| time.millis().div_euclid(60_000);
-        let is_over = now.since(self.since) >= CHANGE;
+        let is_over = now.since(extension.since) >= CHANGE;
         match answer {
             Answer::Lease(lease) => match (readiness(&lease), lease.end) {
-                (LeaseReadiness::Active, Some(seen)) if minute(seen) >= minute(end) => {
+                (LeaseReadiness::Active, Some(seen)) if minute(seen) >= minute(extension.end) => {
                     let detail = self.detail_of(Kind::Lease).unwrap_or_default().to_owned();
                     self.done(Kind::Lease, lease.id, detail, Some(seen));
                     self.turn(Turn::Extend, now);
@@ -190,13 +189,13 @@ impl Saga {
                         Some(Failure::new(Exit::Unreachable, "unavailable", message, "see status, then try again"));
                     self.close();
                 }
-                _ => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(5)),
+                _ => self.ask_in(Phase::ExtendPoll(extension), now, Duration::from_secs(5)),
             },
             Answer::Failed(error) if !error.is_passing() || is_over => {
                 self.failure = Some(words::refused(&error));
                 self.close();
             }
-            _ => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(5)),
+            _ => self.ask_in(Phase::ExtendPoll(extension), now, Duration::from_secs(5)),
         }
     }
 
