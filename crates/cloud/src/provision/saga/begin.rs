@@ -5,12 +5,12 @@ use std::time::Duration;
 use orlop_core::machine::saga::Event as Turn;
 use orlop_core::time::Time;
 
-use super::state::{KeyWork, Phase};
+use super::state::{KeyCall, KeyWork, Phase, Requirement};
 use super::words;
-use super::{Facts, Failure, Saga};
+use super::{Answer, Call, Facts, Failure, Saga};
 use crate::exit::Exit;
 use crate::openstack::classify::Meaning;
-use crate::openstack::port::{CloudError, Keypair, SecurityGroup};
+use crate::openstack::port::{CloudError, Keypair};
 use crate::provision::journal::Kind;
 
 /// Times that a step without a settle rule is tried.
@@ -27,36 +27,37 @@ impl Saga {
         self.fail(words::unavailable(error, self.last_error.as_ref().map_or(now, |(since, _)| *since)), give_up, now);
     }
 
-    pub(super) fn key_missing(&mut self, work: KeyWork, error: &CloudError, now: Time) {
-        if self.order.key.public_key.is_none() {
-            return self.key_conflict(&work, words::no_key(&self.order.key.name), now);
+    pub(super) fn on_key(&mut self, call: KeyCall, work: KeyWork, answer: Answer, now: Time) {
+        match (call, answer) {
+            (KeyCall::Import, Answer::Keypair(pair)) => self.key_made(work, &pair, now),
+            (KeyCall::Look, Answer::Keypair(pair)) => self.key_found(work, &pair, now),
+            (KeyCall::Look, Answer::Failed(error)) if error.is_gone() => {
+                if self.order.key.public_key.is_none() {
+                    return self.key_conflict(&work, words::no_key(&self.order.key.name), now);
+                }
+                if work.tries >= TRIES {
+                    return self.fail(words::unavailable(&error, now), Turn::Destroy, now);
+                }
+                if !self.is_open(Kind::Key) {
+                    self.write_intent(Kind::Key);
+                }
+                self.ask_now(Phase::Key(KeyCall::Import, work), now);
+            }
+            // The key goes by its name: looking tells whether it was made.
+            (call, Answer::Failed(error)) if error.is_passing() || error.meaning == Meaning::Exists => {
+                if call == KeyCall::Import {
+                    self.sweep(Kind::Key, self.mark, now);
+                }
+                let tries = work.tries + 1;
+                let again = Phase::Key(KeyCall::Look, KeyWork { tries, ..work });
+                self.again(again, tries, &error, Turn::Destroy, now);
+            }
+            (_, Answer::Failed(error)) => self.fail(words::refused(&error), Turn::Destroy, now),
+            _ => self.fail_internal("a key was asked for, something else came", now),
         }
-        if work.tries >= TRIES {
-            return self.fail(words::unavailable(error, now), Turn::Destroy, now);
-        }
-        if !self.is_open(Kind::Key) {
-            self.write_intent(Kind::Key);
-        }
-        self.ask_now(Phase::KeyImport(work), now);
     }
 
-    pub(super) fn import_failed(&mut self, work: KeyWork, error: &CloudError, now: Time) {
-        if error.is_passing() || error.meaning == Meaning::Exists {
-            self.sweep(Kind::Key, self.mark, now);
-        }
-        self.key_failed(work, error, now);
-    }
-
-    pub(super) fn key_failed(&mut self, work: KeyWork, error: &CloudError, now: Time) {
-        // The key goes by its name: looking tells whether it was made.
-        if error.is_passing() || error.meaning == Meaning::Exists {
-            let tries = work.tries + 1;
-            return self.again(Phase::KeyLook(KeyWork { tries, ..work }), tries, error, Turn::Destroy, now);
-        }
-        self.fail(words::refused(error), Turn::Destroy, now);
-    }
-
-    pub(super) fn key_made(&mut self, work: KeyWork, pair: &Keypair, now: Time) {
+    fn key_made(&mut self, work: KeyWork, pair: &Keypair, now: Time) {
         self.done(Kind::Key, pair.name.clone(), String::new(), None);
         self.key_is_there(work, now);
     }
@@ -75,7 +76,7 @@ impl Saga {
         self.fail(failure, turn, now);
     }
 
-    pub(super) fn key_found(&mut self, work: KeyWork, pair: &Keypair, now: Time) {
+    fn key_found(&mut self, work: KeyWork, pair: &Keypair, now: Time) {
         let key = &self.order.key;
         let is_ours = key.public_key.as_ref().is_some_and(|public_key| pair.is(public_key));
         if self.is_open(Kind::Key) && is_ours {
@@ -91,49 +92,57 @@ impl Saga {
         self.key_is_there(work, now);
     }
 
-    pub(super) fn begin_ready(&mut self, now: Time) {
-        let wanted = self.order.ssh_from.is_some();
-        self.ask_now(if wanted { Phase::GroupLook { tries: 0 } } else { Phase::Recheck { tries: 0 } }, now);
-    }
-
-    pub(super) fn groups_listed(&mut self, tries: u32, groups: Vec<SecurityGroup>, now: Time) {
-        let mark = self.order.id.marks().group();
-        match groups.into_iter().filter(|group| group.description == mark).min_by_key(|one| one.created) {
-            Some(group) => {
-                self.done(Kind::Group, group.id, String::new(), None);
-                self.ask_now(Phase::GroupRule { tries }, now);
+    pub(super) fn requirement_call(&self, requirement: Requirement) -> Call {
+        let marks = self.order.id.marks();
+        match requirement {
+            Requirement::FindGroup => Call::Groups,
+            Requirement::CreateGroup => Call::CreateGroup(marks.group_name(), marks.group()),
+            Requirement::AllowSsh => {
+                Call::AllowSsh(self.text_id(Kind::Group), self.order.ssh_from.clone().unwrap_or_default())
             }
-            // One that nobody saw yet may still come.
-            None if self.is_open(Kind::Group) && tries < TRIES => {
-                self.ask_in(Phase::GroupLook { tries: tries + 1 }, now, Duration::from_secs(30));
-            }
-            None => {
-                self.write_intent(Kind::Group);
-                self.ask_now(Phase::GroupCreate, now);
-            }
+            Requirement::Recheck => Call::Recheck {
+                image: self.image().map(|image| image.id.clone()).unwrap_or_default(),
+                flavor: self.choice().map(|choice| choice.flavor.clone()).unwrap_or_default(),
+            },
         }
     }
 
-    pub(super) fn requirement_failed(&mut self, phase: &Phase, error: &CloudError, now: Time) {
-        if !error.is_passing() {
-            return self.fail(words::refused(error), Turn::RequirementMissing, now);
-        }
-        let (tries, again): (u32, fn(u32) -> Phase) = match phase {
-            Phase::Recheck { tries } => (*tries, |tries| Phase::Recheck { tries }),
-            Phase::GroupRule { tries } => (*tries, |tries| Phase::GroupRule { tries }),
-            Phase::GroupLook { tries } => (*tries, |tries| Phase::GroupLook { tries }),
-            _ => {
-                self.sweep(Kind::Group, self.mark, now);
-                (0, |tries| Phase::GroupLook { tries })
+    pub(super) fn on_requirement(&mut self, requirement: Requirement, tries: u32, answer: Answer, now: Time) {
+        use Requirement::{AllowSsh, CreateGroup, FindGroup, Recheck};
+        match (requirement, answer) {
+            (FindGroup | CreateGroup, Answer::Groups(groups)) => {
+                let mark = self.order.id.marks().group();
+                let ours = groups.into_iter().filter(|group| group.description == mark).min_by_key(|one| one.created);
+                match ours {
+                    Some(group) => {
+                        self.done(Kind::Group, group.id, String::new(), None);
+                        self.ask_now(Phase::Require(AllowSsh, tries), now);
+                    }
+                    // One that nobody saw yet may still come.
+                    None if self.is_open(Kind::Group) && tries < TRIES => {
+                        self.ask_in(Phase::Require(FindGroup, tries + 1), now, PAUSE);
+                    }
+                    None => {
+                        self.write_intent(Kind::Group);
+                        self.ask_now(Phase::Require(CreateGroup, 0), now);
+                    }
+                }
             }
-        };
-        self.again(again(tries + 1), tries + 1, error, Turn::RequirementMissing, now);
-    }
-
-    pub(super) fn rechecked(&mut self, facts: &Facts, now: Time) {
-        match self.missing(facts) {
-            None => self.turn(Turn::RequirementsFound, now),
-            Some(failure) => self.fail(failure, Turn::RequirementMissing, now),
+            (AllowSsh, Answer::Done) => self.ask_now(Phase::Require(Recheck, tries), now),
+            (Recheck, Answer::Rechecked(facts)) => match self.missing(&facts) {
+                None => self.turn(Turn::RequirementsFound, now),
+                Some(failure) => self.fail(failure, Turn::RequirementMissing, now),
+            },
+            (requirement, Answer::Failed(error)) if error.is_passing() => {
+                let is_unclear = requirement == CreateGroup;
+                if is_unclear {
+                    self.sweep(Kind::Group, self.mark, now);
+                }
+                let again = Phase::Require(if is_unclear { FindGroup } else { requirement }, tries + 1);
+                self.again(again, tries + 1, &error, Turn::RequirementMissing, now);
+            }
+            (_, Answer::Failed(error)) => self.fail(words::refused(&error), Turn::RequirementMissing, now),
+            _ => self.fail_internal("a requirement was asked for, something else came", now),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use orlop_core::machine::saga::{Event as Turn, Guard};
 use orlop_core::time::Time;
 
-use super::state::{Creation, KeyWork, Phase, Settle};
+use super::state::{Creation, KeyCall, KeyWork, Phase, Settle};
 use super::words;
 use super::{Answer, Call, Effect, FailedOffering, Saga, clock_offset, effect};
 use crate::openstack::classify::Meaning;
@@ -222,7 +222,7 @@ impl Saga {
             Meaning::Key if kind == Kind::Server && !self.key_mended && self.order.key.public_key.is_some() => {
                 self.key_mended = true;
                 self.warn(format!("key {} is not in the cloud any more; it is made again", self.order.key.name));
-                self.ask_now(Phase::KeyLook(KeyWork { tries: 0, server: Some(creation) }), now);
+                self.ask_now(Phase::Key(KeyCall::Look, KeyWork { tries: 0, server: Some(creation) }), now);
             }
             Meaning::Image if kind == Kind::Server && self.holds(Guard::ImageLeft, now) => {
                 self.turn_with(Phase::Create(creation), Turn::ImageRefused, now);

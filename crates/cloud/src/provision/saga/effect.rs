@@ -31,8 +31,8 @@ pub enum Event {
     Interrupt(Stop),
     /// Somebody wants it to be gone.
     Destroy,
-    /// The key that was made is not this deployment's any more: it stays when the rest goes.
-    KeepKey,
+    /// The same, but for the key that was made: it is not this deployment's any more.
+    DestroyKeepingKey,
     /// It is taken up again after its journal was read.
     Resume,
     /// The lease gets another end.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
-use super::state::{Extension, Phase};
+use super::state::{Extension, KeyCall, Phase, Requirement};
 use super::wait::{LeaseReadiness, readiness};
 use super::words;
 use super::{Answer, Failure, Inventory, Saga, Stop};
@@ -60,8 +60,8 @@ impl Saga {
         // A create that is under way may have been done.
         let under_way = match self.state.phase() {
             Some(Phase::Create(creation)) => Some(creation.kind),
-            Some(Phase::KeyImport(_)) => Some(Kind::Key),
-            Some(Phase::GroupCreate) => Some(Kind::Group),
+            Some(Phase::Key(KeyCall::Import, _)) => Some(Kind::Key),
+            Some(Phase::Require(Requirement::CreateGroup, _)) => Some(Kind::Group),
             _ => None,
         };
         if let Some(kind) = under_way {
@@ -94,7 +94,6 @@ impl Saga {
             self.record(Entry::Failed { object: Kind::Key, mark, why: "kept".to_owned() });
         }
         self.slots.remove(&Kind::Key);
-        self.close();
     }
 
     /// Another end of the lease, if the rules of site and user allow it.

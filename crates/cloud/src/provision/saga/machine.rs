@@ -4,7 +4,7 @@
 use orlop_core::machine::saga::{Event as Turn, Guard, MACHINE, SagaState};
 use orlop_core::time::Time;
 
-use super::state::{Creation, Phase, State, Then};
+use super::state::{Creation, Found, KeyCall, KeyWork, Phase, Requirement, State, Then};
 use super::{Effect, Failure, Saga, Stop, effect};
 use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
@@ -58,10 +58,10 @@ impl Saga {
             Guard::LeaseOpen => self.is_open(Kind::Lease),
             Guard::ServerOpen => self.is_open(Kind::Server),
             Guard::FipOpen => self.is_open(Kind::Address),
-            Guard::LeaseGone => self.state.found().lease_gone,
-            Guard::LeaseYoung => self.state.found().lease_young,
-            Guard::LeaseBare => self.state.found().lease_bare,
-            Guard::ServerFound => self.state.found().server,
+            Guard::LeaseGone => matches!(self.state.found(), Some(Found::LeaseGone(_))),
+            Guard::LeaseYoung => self.state.found() == Some(Found::LeaseYoung),
+            Guard::LeaseBare => self.state.found() == Some(Found::LeaseBare),
+            Guard::ServerFound => self.state.found() == Some(Found::Server),
         }
     }
 
@@ -70,8 +70,12 @@ impl Saga {
         let made = |kind| creation.filter(|one| one.kind == kind).unwrap_or_else(|| Creation::new(kind, now));
         match self.state() {
             SagaState::Planned => {}
-            SagaState::KeyIntent => self.ask_now(Phase::KeyLook(super::KeyWork::default()), now),
-            SagaState::KeyReady => self.begin_ready(now),
+            SagaState::KeyIntent => self.ask_now(Phase::Key(KeyCall::Look, KeyWork::default()), now),
+            SagaState::KeyReady => {
+                let wants_group = self.order.ssh_from.is_some();
+                let first = if wants_group { Requirement::FindGroup } else { Requirement::Recheck };
+                self.ask_now(Phase::Require(first, 0), now);
+            }
             SagaState::LeaseIntent => self.begin_create(made(Kind::Lease), turn, now),
             SagaState::ServerIntent => self.begin_create(made(Kind::Server), turn, now),
             SagaState::LeaseSettle => self.continue_settle(made(Kind::Lease), turn, now),

@@ -32,7 +32,7 @@ pub use words::{check_account, clock_is_off, refused};
 
 use super::journal::{Entry, Kind};
 use super::order::DeploymentOrder;
-use state::{Creation, KeyWork, Phase, State};
+use state::{AddressCall, KeyCall, Phase, State};
 
 /// How far the clock of a cloud is ahead as far as it matters, in seconds: up to a minute it does not.
 #[must_use]
@@ -177,7 +177,10 @@ impl Saga {
             }
             Event::Interrupt(stop) => self.interrupted(stop, now),
             Event::Destroy => self.destroy(now),
-            Event::KeepKey => self.keep_key(),
+            Event::DestroyKeepingKey => {
+                self.keep_key();
+                self.destroy(now);
+            }
             Event::Resume => self.resume(now),
             Event::Extend { end } => self.extend(end, now),
             Event::Look => {
@@ -245,18 +248,11 @@ impl Saga {
         let id = |kind| self.text_id(kind);
         let key = &self.order.key;
         Some(match phase {
-            Phase::KeyLook(_) => Call::Keypair(key.name.clone()),
-            Phase::KeyImport(_) => Call::ImportKeypair(key.name.clone(), key.public_key.clone().unwrap_or_default()),
-            Phase::GroupLook { .. } => Call::Groups,
-            Phase::GroupCreate => {
-                let marks = self.order.id.marks();
-                Call::CreateGroup(marks.group_name(), marks.group())
+            Phase::Key(KeyCall::Look, _) => Call::Keypair(key.name.clone()),
+            Phase::Key(KeyCall::Import, _) => {
+                Call::ImportKeypair(key.name.clone(), key.public_key.clone().unwrap_or_default())
             }
-            Phase::GroupRule { .. } => Call::AllowSsh(id(Kind::Group), self.order.ssh_from.clone().unwrap_or_default()),
-            Phase::Recheck { .. } => Call::Recheck {
-                image: self.image().map(|image| image.id.clone()).unwrap_or_default(),
-                flavor: self.choice().map(|choice| choice.flavor.clone()).unwrap_or_default(),
-            },
+            Phase::Require(requirement, _) => self.requirement_call(*requirement),
             Phase::Create(creation) => self.create_call(creation, now)?,
             Phase::Settle(creation) => match creation.kind {
                 Kind::Lease => Call::Leases,
@@ -267,12 +263,12 @@ impl Saga {
             Phase::ServerPoll => Call::Server(id(Kind::Server)),
             Phase::ServerStart => Call::StartServer(id(Kind::Server)),
             Phase::Console(_) | Phase::HostKeys { .. } => Call::Console(id(Kind::Server)),
-            Phase::PortList(_) => Call::Ports(id(Kind::Server)),
-            Phase::AddressList(_) => Call::Addresses,
-            Phase::Bind(creation) => {
+            Phase::Reach(AddressCall::ListPorts, _) => Call::Ports(id(Kind::Server)),
+            Phase::Reach(AddressCall::ListAddresses, _) => Call::Addresses,
+            Phase::Reach(AddressCall::Bind, creation) => {
                 Call::Bind(id(Kind::Address), creation.ports.get(creation.port).cloned().unwrap_or_default())
             }
-            Phase::AddressPoll(_) => Call::Address(id(Kind::Address)),
+            Phase::Reach(AddressCall::Look, _) => Call::Address(id(Kind::Address)),
             Phase::Probe { host_keys, .. } => self.probe_call(host_keys),
             Phase::Joining { .. } => Call::Joined,
             Phase::UndoList(undo) => self.inventory_call(undo.kinds.clone(), undo.devices.clone()),
@@ -292,35 +288,14 @@ impl Saga {
         }
         let Some(phase) = self.state.take() else { return };
         match (phase, answer) {
-            (Phase::KeyLook(work), Answer::Keypair(pair)) => self.key_found(work, &pair, now),
-            (Phase::KeyImport(work), Answer::Keypair(pair)) => self.key_made(work, &pair, now),
-            (Phase::KeyLook(work), Answer::Failed(error)) if error.is_gone() => self.key_missing(work, &error, now),
-            (Phase::KeyLook(work), Answer::Failed(error)) => self.key_failed(work, &error, now),
-            (Phase::KeyImport(work), Answer::Failed(error)) => self.import_failed(work, &error, now),
-            (Phase::GroupLook { tries }, Answer::Groups(groups)) => self.groups_listed(tries, groups, now),
-            (Phase::GroupCreate, Answer::Groups(groups)) => self.groups_listed(0, groups, now),
-            (Phase::GroupRule { tries }, Answer::Done) => self.ask_now(Phase::Recheck { tries }, now),
-            (Phase::Recheck { .. }, Answer::Rechecked(facts)) => self.rechecked(&facts, now),
-            (
-                phase
-                @ (Phase::GroupLook { .. } | Phase::GroupCreate | Phase::GroupRule { .. } | Phase::Recheck { .. }),
-                Answer::Failed(error),
-            ) => self.requirement_failed(&phase, &error, now),
+            (Phase::Key(call, work), answer) => self.on_key(call, work, answer, now),
+            (Phase::Require(requirement, tries), answer) => self.on_requirement(requirement, tries, answer, now),
             (Phase::Create(creation), answer) => self.on_created(creation, answer, now),
             (Phase::Settle(creation), answer) => self.on_settle(creation, answer, now),
             (Phase::LeasePoll, answer) => self.on_lease(answer, now),
             (Phase::ServerPoll | Phase::ServerStart, answer) => self.on_server(answer, now),
             (Phase::Console(event), answer) => self.on_console(event, answer, now),
-            (Phase::PortList(creation), Answer::Ports(ports)) => self.ports_listed(creation, &ports, now),
-            (Phase::AddressList(creation), Answer::Addresses(all)) => self.addresses_listed(creation, all, now),
-            (Phase::Bind(creation), Answer::Address(_)) => {
-                self.ask_now(Phase::AddressPoll(Creation { bound: true, ..creation }), now);
-            }
-            (Phase::AddressPoll(creation), Answer::Address(address)) => self.address_seen(creation, &address, now),
-            (
-                phase @ (Phase::PortList(_) | Phase::AddressList(_) | Phase::Bind(_) | Phase::AddressPoll(_)),
-                Answer::Failed(error),
-            ) => self.address_failed(phase, &error, now),
+            (Phase::Reach(call, creation), answer) => self.on_address(call, creation, answer, now),
             (Phase::HostKeys { since }, answer) => self.on_host_keys(since, &answer, now),
             (Phase::Probe { since, host_keys }, answer) => self.on_probe(since, host_keys, answer, now),
             (Phase::Joining { since, event }, Answer::Joined(joined)) => self.on_joined(since, event, joined, now),

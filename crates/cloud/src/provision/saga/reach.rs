@@ -6,11 +6,11 @@ use std::time::Duration;
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
-use super::state::{Creation, Phase, Then};
+use super::state::{AddressCall, Creation, Phase, Then};
 use super::words;
 use super::{Answer, Call, Login, Probe, Saga};
 use crate::openstack::classify::Meaning;
-use crate::openstack::port::{CloudError, FloatingIp, NetPort};
+use crate::openstack::port::{CloudError, FloatingIp};
 use crate::provision::hostkey::{self, HostKey};
 use crate::provision::journal::Kind;
 use crate::provision::order::Verify;
@@ -41,9 +41,9 @@ impl Saga {
             // The repeat of a create that nobody saw.
             (Turn::NotFound, _) if !creation.ports.is_empty() => self.repeat(creation, now),
             (Turn::NotFound, _) => {
-                self.ask_now(Phase::PortList(Creation::new(Kind::Address, creation.since)), now);
+                self.ask_now(Phase::Reach(AddressCall::ListPorts, Creation::new(Kind::Address, creation.since)), now);
             }
-            _ => self.ask_now(Phase::PortList(Creation { since: now, ..creation }), now),
+            _ => self.ask_now(Phase::Reach(AddressCall::ListPorts, Creation { since: now, ..creation }), now),
         }
     }
 
@@ -56,63 +56,69 @@ impl Saga {
 
     /// Binds the address, or sees whether it is bound.
     fn bind(&mut self, creation: Creation, now: Time) {
-        let is_bound = creation.bound;
-        self.ask_now(if is_bound { Phase::AddressPoll(creation) } else { Phase::Bind(creation) }, now);
+        let call = if creation.bound { AddressCall::Look } else { AddressCall::Bind };
+        self.ask_now(Phase::Reach(call, creation), now);
     }
 
-    pub(super) fn ports_listed(&mut self, mut creation: Creation, ports: &[NetPort], now: Time) {
-        creation.ports = ports.iter().filter(|port| port.ipv4().is_some()).map(|port| port.id.clone()).collect();
-        if self.fixed.is_none() {
-            self.fixed = ports.iter().find_map(|port| port.ipv4().map(str::to_owned));
-        }
-        match creation.ports.is_empty() {
-            false => self.ask_now(Phase::AddressList(creation), now),
-            true if now.since(creation.since) > BINDING => self.go_without("the server has no port of IPv4", now),
-            true => self.ask_in(Phase::PortList(creation), now, LOOK),
-        }
-    }
-
-    pub(super) fn addresses_listed(&mut self, mut creation: Creation, all: Vec<FloatingIp>, now: Time) {
-        let marks = self.order.id.marks();
-        let mine = all.into_iter().filter(|address| marks.address_attempt(address).is_some());
-        match mine.min_by_key(|address| address.created) {
-            Some(address) => {
-                self.address_known(&mut creation, &address);
-                self.turn_with(Phase::AddressList(creation), Turn::Found, now);
-            }
-            None => self.intend(creation, now),
-        }
-    }
-
-    pub(super) fn address_seen(&mut self, mut creation: Creation, address: &FloatingIp, now: Time) {
+    pub(super) fn on_address(&mut self, call: AddressCall, mut creation: Creation, answer: Answer, now: Time) {
         let is_over = now.since(creation.since) > BINDING;
-        match address.port.as_ref() {
-            // An answer to a create may be older than what it made.
-            None if is_over => self.go_without("the floating IP stays unbound", now),
-            port if port.is_some() && port == creation.ports.get(creation.port) => self.turn(Turn::FipBound, now),
-            _ if is_over => self.go_without("the floating IP stays bound elsewhere", now),
-            None => {
-                creation.bound = false;
-                self.ask_in(Phase::Bind(creation), now, LOOK);
+        match (call, answer) {
+            (AddressCall::ListPorts, Answer::Ports(ports)) => {
+                let usable = ports.iter().filter(|port| port.ipv4().is_some());
+                creation.ports = usable.map(|port| port.id.clone()).collect();
+                self.fixed = self.fixed.take().or_else(|| ports.iter().find_map(|port| port.ipv4().map(str::to_owned)));
+                match creation.ports.is_empty() {
+                    true if is_over => self.go_without("the server has no port of IPv4", now),
+                    true => self.ask_in(Phase::Reach(call, creation), now, LOOK),
+                    false => self.ask_now(Phase::Reach(AddressCall::ListAddresses, creation), now),
+                }
             }
-            _ => self.ask_in(Phase::AddressPoll(creation), now, LOOK),
-        }
-    }
-
-    pub(super) fn address_failed(&mut self, phase: Phase, error: &CloudError, now: Time) {
-        let is_over = phase.creation().is_none_or(|creation| now.since(creation.since) > BINDING);
-        let may_pass = error.is_passing() || error.is_gone() && self.id_of(Kind::Address).is_some();
-        match (phase, error.meaning) {
-            (Phase::Bind(creation), Meaning::NextPort | Meaning::Invalid) => self.port_refused(creation, error, now),
-            (phase, _) if may_pass && !is_over => self.ask_in(phase, now, LOOK),
-            _ => self.go_without(&error.to_string(), now),
+            (AddressCall::ListAddresses, Answer::Addresses(addresses)) => {
+                let marks = self.order.id.marks();
+                let mine = addresses.into_iter().filter(|address| marks.address_attempt(address).is_some());
+                match mine.min_by_key(|address| address.created) {
+                    Some(address) => {
+                        self.address_known(&mut creation, &address);
+                        self.turn_with(Phase::Reach(call, creation), Turn::Found, now);
+                    }
+                    None => self.intend(creation, now),
+                }
+            }
+            (AddressCall::Bind, Answer::Address(_)) => {
+                creation.bound = true;
+                self.ask_now(Phase::Reach(AddressCall::Look, creation), now);
+            }
+            (AddressCall::Look, Answer::Address(address)) => match address.port.as_ref() {
+                // An answer to a create may be older than what it made.
+                None if is_over => self.go_without("the floating IP stays unbound", now),
+                port if port.is_some() && port == creation.ports.get(creation.port) => self.turn(Turn::FipBound, now),
+                _ if is_over => self.go_without("the floating IP stays bound elsewhere", now),
+                None => {
+                    creation.bound = false;
+                    self.ask_in(Phase::Reach(AddressCall::Bind, creation), now, LOOK);
+                }
+                Some(_) => self.ask_in(Phase::Reach(call, creation), now, LOOK),
+            },
+            (AddressCall::Bind, Answer::Failed(error))
+                if matches!(error.meaning, Meaning::NextPort | Meaning::Invalid) =>
+            {
+                self.port_refused(creation, &error, now);
+            }
+            (_, Answer::Failed(error)) => {
+                let may_pass = error.is_passing() || error.is_gone() && self.id_of(Kind::Address).is_some();
+                if may_pass && !is_over {
+                    return self.ask_in(Phase::Reach(call, creation), now, LOOK);
+                }
+                self.go_without(&error.to_string(), now);
+            }
+            _ => self.fail_internal("an address was asked for, something else came", now),
         }
     }
 
     /// A port takes no address: the next one, or none.
     pub(super) fn port_refused(&mut self, creation: Creation, error: &CloudError, now: Time) {
         if creation.port_left() {
-            return self.turn_with(Phase::Bind(creation), Turn::PortRefused, now);
+            return self.turn_with(Phase::Reach(AddressCall::Bind, creation), Turn::PortRefused, now);
         }
         self.warn_without(&error.to_string());
         self.begin_undo(&[Kind::Address], Then::Turn(Turn::PortRefused), now);

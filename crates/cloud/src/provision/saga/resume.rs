@@ -5,7 +5,7 @@ use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
 use super::end::LOOK;
-use super::state::{ObservedResources, Phase, Resumption, State};
+use super::state::{Found, Phase, Resumption, State};
 use super::wait::{LeaseReadiness, UNSEEN, readiness};
 use super::{Answer, Inventory, Saga, words};
 use crate::provision::journal::{Entry, Kind, Line};
@@ -102,7 +102,7 @@ impl Saga {
     }
 
     fn look_before_resuming(&mut self, now: Time) {
-        let resumption = Resumption { at: self.state(), tries: 0, found: ObservedResources::default() };
+        let resumption = Resumption { at: self.state(), tries: 0, found: None };
         self.ask_now(Phase::Resume(resumption), now);
     }
 
@@ -131,7 +131,10 @@ impl Saga {
             return self.turn(turn, now);
         }
         resumption.found = self.found(&all);
-        self.failure = resumption.found.over.map(words::lease_failed);
+        self.failure = match resumption.found {
+            Some(Found::LeaseGone(why)) => Some(words::lease_failed(why)),
+            _ => None,
+        };
         self.turn_with(Phase::Resume(resumption), Turn::Resume, now);
     }
 
@@ -142,20 +145,17 @@ impl Saga {
         self.id_of(Kind::Lease).is_some_and(|id| !lease(id)) || self.id_of(Kind::Server).is_some_and(|id| !server(id))
     }
 
-    fn found(&self, all: &Inventory) -> ObservedResources {
-        let mut found = ObservedResources::default();
+    fn found(&self, all: &Inventory) -> Option<Found> {
         let lease = self.id_of(Kind::Lease);
         let is_leased = self.choice().is_none_or(|choice| choice.reserve.is_some());
-        found.server = self.id_of(Kind::Server).is_some_and(|id| all.servers.iter().any(|server| server.id == id));
-        match lease.and_then(|id| all.leases.iter().find(|lease| lease.id == id)) {
-            Some(lease) => match readiness(lease) {
-                LeaseReadiness::Active => found.lease_bare = !found.server,
-                LeaseReadiness::Young => found.lease_young = true,
-                LeaseReadiness::Over(why) => (found.lease_gone, found.over) = (true, Some(why)),
-            },
-            None if lease.is_some() && is_leased => (found.lease_gone, found.over) = (true, Some("lease is gone")),
-            None => {}
+        let has_server = self.id_of(Kind::Server).is_some_and(|id| all.servers.iter().any(|server| server.id == id));
+        let server = Some(Found::Server).filter(|_| has_server);
+        match lease.and_then(|id| all.leases.iter().find(|lease| lease.id == id)).map(readiness) {
+            Some(LeaseReadiness::Active) => server.or(Some(Found::LeaseBare)),
+            Some(LeaseReadiness::Young) => Some(Found::LeaseYoung),
+            Some(LeaseReadiness::Over(why)) => Some(Found::LeaseGone(why)),
+            None if lease.is_some() && is_leased => Some(Found::LeaseGone("lease is gone")),
+            None => server,
         }
-        found
     }
 }

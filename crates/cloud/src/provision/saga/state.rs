@@ -29,29 +29,17 @@ pub(super) enum State {
 /// What is asked for, and for what.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Phase {
-    KeyLook(KeyWork),
-    KeyImport(KeyWork),
-    GroupLook {
-        tries: u32,
-    },
-    GroupCreate,
-    GroupRule {
-        tries: u32,
-    },
-    Recheck {
-        tries: u32,
-    },
+    Key(KeyCall, KeyWork),
+    /// With how often it was tried.
+    Require(Requirement, u32),
     Create(Creation),
     Settle(Creation),
+    Reach(AddressCall, Creation),
     LeasePoll,
     ServerPoll,
     ServerStart,
     /// Reads the console of a server that failed, before the event is taken.
     Console(Turn),
-    PortList(Creation),
-    AddressList(Creation),
-    Bind(Creation),
-    AddressPoll(Creation),
     HostKeys {
         since: Time,
     },
@@ -71,6 +59,31 @@ pub(super) enum Phase {
     Look(SagaState),
     Extend(Extension),
     ExtendPoll(Extension),
+}
+
+/// What is asked for a key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum KeyCall {
+    Look,
+    Import,
+}
+
+/// What is asked for before the lease.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Requirement {
+    FindGroup,
+    CreateGroup,
+    AllowSsh,
+    Recheck,
+}
+
+/// What is asked for between a server and its address, which is made in between.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum AddressCall {
+    ListPorts,
+    ListAddresses,
+    Bind,
+    Look,
 }
 
 /// A key that is looked for or made.
@@ -162,18 +175,18 @@ pub(super) struct Undo {
 pub(super) struct Resumption {
     pub(super) at: SagaState,
     pub(super) tries: u32,
-    pub(super) found: ObservedResources,
+    pub(super) found: Option<Found>,
 }
 
 /// What the cloud showed of a deployment that is taken up again.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct ObservedResources {
-    pub(super) lease_gone: bool,
-    pub(super) lease_young: bool,
-    pub(super) lease_bare: bool,
-    pub(super) server: bool,
-    /// Why the lease is no more.
-    pub(super) over: Option<&'static str>,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Found {
+    /// The lease is no more: why.
+    LeaseGone(&'static str),
+    LeaseYoung,
+    /// The lease is active and has no server.
+    LeaseBare,
+    Server,
 }
 
 /// A lease that gets another end.
@@ -211,7 +224,10 @@ impl State {
     }
 
     pub(super) fn creation(&self) -> Option<&Creation> {
-        self.phase()?.creation()
+        match self.phase()? {
+            Phase::Create(creation) | Phase::Settle(creation) | Phase::Reach(_, creation) => Some(creation),
+            _ => None,
+        }
     }
 
     pub(super) fn undo(&self) -> Option<&Undo> {
@@ -221,10 +237,10 @@ impl State {
         }
     }
 
-    pub(super) fn found(&self) -> ObservedResources {
-        match self.phase() {
-            Some(Phase::Resume(resumption)) => resumption.found,
-            _ => ObservedResources::default(),
+    pub(super) fn found(&self) -> Option<Found> {
+        match self.phase()? {
+            Phase::Resume(resumption) => resumption.found,
+            _ => None,
         }
     }
 }
@@ -233,11 +249,9 @@ impl Phase {
     /// The state of the table that it belongs to.
     pub(super) const fn at(&self) -> SagaState {
         match self {
-            Self::KeyLook(key) | Self::KeyImport(key) if key.server.is_none() => SagaState::KeyIntent,
-            Self::KeyLook(_) | Self::KeyImport(_) => SagaState::ServerIntent,
-            Self::GroupLook { .. } | Self::GroupCreate | Self::GroupRule { .. } | Self::Recheck { .. } => {
-                SagaState::KeyReady
-            }
+            Self::Key(_, work) if work.server.is_none() => SagaState::KeyIntent,
+            Self::Key(..) => SagaState::ServerIntent,
+            Self::Require(..) => SagaState::KeyReady,
             Self::Create(creation) => match creation.kind {
                 Kind::Lease => SagaState::LeaseIntent,
                 Kind::Server => SagaState::ServerIntent,
@@ -250,25 +264,13 @@ impl Phase {
             },
             Self::LeasePoll => SagaState::LeaseWait,
             Self::ServerPoll | Self::ServerStart | Self::Console(_) => SagaState::ServerWait,
-            Self::PortList(_) | Self::AddressList(_) | Self::Bind(_) | Self::AddressPoll(_) => SagaState::FipIntent,
+            Self::Reach(..) => SagaState::FipIntent,
             Self::HostKeys { .. } | Self::Probe { .. } | Self::Joining { .. } => SagaState::Verifying,
             Self::Allocations => SagaState::CapacityWait,
             Self::UndoList(undo) | Self::UndoDelete(undo, ..) => undo.at,
             Self::Resume(resumption) => resumption.at,
             Self::Look(at) => *at,
             Self::Extend(extension) | Self::ExtendPoll(extension) => extension.at,
-        }
-    }
-
-    pub(super) const fn creation(&self) -> Option<&Creation> {
-        match self {
-            Self::Create(creation)
-            | Self::Settle(creation)
-            | Self::PortList(creation)
-            | Self::AddressList(creation)
-            | Self::Bind(creation)
-            | Self::AddressPoll(creation) => Some(creation),
-            _ => None,
         }
     }
 }
