@@ -93,6 +93,8 @@ pub struct Saga {
     last_error: Option<(Time, String)>,
     /// Since when capacity is waited for.
     waiting: Option<Time>,
+    /// The site that was seen to have some last.
+    room: Option<String>,
     /// The state that the journal has last.
     recorded: Option<(SagaState, bool, Option<Failure>)>,
     /// Whether it was closed and nothing was written down since.
@@ -132,6 +134,7 @@ impl Saga {
             failed,
             last_error: None,
             waiting: None,
+            room: None,
             recorded: None,
             closed: false,
             out: Vec::new(),

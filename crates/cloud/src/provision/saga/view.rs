@@ -118,6 +118,12 @@ impl Saga {
         self.choice()?.images.get(self.image)
     }
 
+    /// The other site that was seen to have room last, if any was looked at.
+    #[must_use]
+    pub fn room(&self) -> Option<&str> {
+        self.room.as_deref()
+    }
+
     /// When to call again if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {

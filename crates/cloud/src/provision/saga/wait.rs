@@ -240,6 +240,7 @@ impl Saga {
         }
         let Answer::Capacity(room) = answer else { return self.ask_in(Phase::Allocations, now, LOOK) };
         let there = room.elsewhere;
+        self.room = there.free.clone().or_else(|| there.unknown.clone());
         let (free, unknown) = match &room.here {
             Here::Known(allocations) => self.free_choice(Some(allocations), now),
             Here::Hidden => self.free_choice(None, now),
