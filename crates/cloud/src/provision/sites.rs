@@ -4,25 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use orlop_core::error::Class;
 use orlop_core::machine::saga::SagaState;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::order::DeploymentOrder;
-use super::saga::{ELSEWHERE, Saga, is_about_capacity, is_of_the_site};
-use crate::exit::Exit;
-
-/// Why there is no machine at a site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reason<'a> {
-    /// The exit code of a program.
-    pub exit: Exit,
-    /// What kind of trouble it is.
-    pub class: Class,
-    /// A word for programs.
-    pub code: &'a str,
-}
+use super::saga::{ELSEWHERE, Reason, Saga};
 
 /// What came of a deployment at a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -185,7 +172,7 @@ impl SiteRun {
         }
         // What was kept, or could not be removed, is not left alone.
         let reason = reason.filter(|_| outcome.is_none_or(|outcome| outcome.is_gone));
-        let Some(reason) = reason.filter(|one| is_of_the_site(one.exit, one.class, one.code)) else { return false };
+        let Some(reason) = reason.filter(Reason::is_of_the_site) else { return false };
         if now.since(self.began) >= self.deadline {
             return false;
         }
@@ -193,7 +180,7 @@ impl SiteRun {
             return self.tried < self.most && self.pass();
         }
         // Where capacity failed last, it was waited for there in vain.
-        let goes_on = reason.code == ELSEWHERE || !self.waits && !is_about_capacity(reason.exit, reason.code);
+        let goes_on = reason.code == ELSEWHERE || !self.waits && !reason.is_about_capacity();
         let room = outcome.and_then(|outcome| outcome.room.as_ref());
         let next = room.or_else(|| watched.iter().find(|site| **site != self.at)).filter(|_| goes_on);
         let Some(next) = next.cloned() else { return false };
@@ -223,7 +210,10 @@ impl SiteRun {
 
 #[cfg(test)]
 mod tests {
+    use orlop_core::error::Class;
+
     use super::*;
+    use crate::exit::Exit;
     use crate::provision::mark::DeploymentId;
 
     const HOUR: Duration = Duration::from_secs(3600);

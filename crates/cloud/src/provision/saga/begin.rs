@@ -162,28 +162,20 @@ impl Saga {
             return Some(words::no_image(self.image().map_or("", |image| image.name.as_str())));
         }
         if !facts.flavor {
-            return Some(Failure::new(
-                Exit::Usage,
-                "flavor_missing",
-                "the flavor is not there",
-                "choose another with --flavor",
-            ));
+            let (message, hint) = ("the flavor is not there", "choose another with --flavor");
+            return Some(Failure::new(Exit::Usage, "flavor_missing", message, hint));
         }
+        let quota = |message: String, hint: &str| Some(Failure::new(Exit::Quota, "quota", message, hint));
         let of_vm = self.choice().filter(|choice| choice.is_vm()).and_then(|choice| choice.expects);
         if of_vm.is_some_and(|vm| !facts.limits.has_room_for(vm.threads, vm.ram_gib)) {
             let (used, most) = facts.limits.cores;
             let words = format!("the project has {used} of {} threads, or too little memory", most.unwrap_or(0));
-            return Some(Failure::new(
-                Exit::Quota,
-                "quota",
-                words,
-                "delete a server, choose a smaller flavor, or ask for more",
-            ));
+            return quota(words, "delete a server, choose a smaller flavor, or ask for more");
         }
         if !facts.limits.has_room() {
             let (used, most) = facts.limits.instances;
             let words = format!("the project has {used} of {} servers", most.unwrap_or(0));
-            return Some(Failure::new(Exit::Quota, "quota", words, "delete a server, or ask for a larger quota"));
+            return quota(words, "delete a server, or ask for a larger quota");
         }
         None
     }

@@ -172,6 +172,14 @@ impl Saga {
         }
     }
 
+    /// Anything whose create has no result may have been made.
+    pub(super) fn sweep_open(&mut self, now: Time) {
+        let open: Vec<(Kind, u32)> = self.slots.iter().filter_map(|(kind, slot)| Some((*kind, slot.open?))).collect();
+        for (kind, mark) in open {
+            self.sweep(kind, mark, now);
+        }
+    }
+
     pub(super) fn on_created(&mut self, mut creation: Creation, answer: Answer, now: Time) {
         match answer {
             Answer::Lease(lease) => self.lease_known(lease),

@@ -29,8 +29,7 @@ impl Saga {
         };
         if let Some(what) = unseen {
             let message = format!("interrupted; {what} was not seen");
-            self.failure = Some(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
-            return self.close();
+            return self.close_with(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
         }
         let only_looks = matches!(self.state.phase(), None | Some(Phase::Look(_)));
         if self.state().is_final() || self.is_good() || only_looks {
@@ -78,10 +77,7 @@ impl Saga {
         self.destroy = true;
         self.failure = None;
         self.leftovers.clear();
-        let open: Vec<(Kind, u32)> = self.slots.iter().filter_map(|(kind, slot)| Some((*kind, slot.open?))).collect();
-        for (kind, mark) in open {
-            self.sweep(kind, mark, now);
-        }
+        self.sweep_open(now);
         self.turn(Turn::Destroy, now);
     }
 
@@ -99,8 +95,7 @@ impl Saga {
     /// Another end of the lease, if the rules of site and user allow it.
     pub(super) fn extend(&mut self, end: Time, now: Time) {
         if let Err(failure) = self.may_extend(end, now) {
-            self.failure = Some(failure);
-            return self.close();
+            return self.close_with(failure);
         }
         self.failure = None;
         self.ask_now(Phase::Extend(Extension { at: self.state(), end, since: now }), now);
@@ -156,13 +151,9 @@ impl Saga {
             Answer::Failed(error) if error.meaning == crate::openstack::classify::Meaning::Capacity => {
                 let hint = "choose a nearer end";
                 let message = format!("the host is taken after the present end: {}", error.message);
-                self.failure = Some(Failure::new(Exit::Quota, "capacity", message, hint));
-                self.close();
+                self.close_with(Failure::new(Exit::Quota, "capacity", message, hint));
             }
-            Answer::Failed(error) => {
-                self.failure = Some(words::refused(&error));
-                self.close();
-            }
+            Answer::Failed(error) => self.close_with(words::refused(&error)),
             _ => self.fail_internal("an extension was asked for, something else came", now),
         }
     }
@@ -178,22 +169,15 @@ impl Saga {
                     self.turn(Turn::Extend, now);
                 }
                 // A change that failed can leave the lease broken.
-                (LeaseReadiness::Over(why), _) => {
-                    self.failure = Some(words::lease_failed(why));
-                    self.close();
-                }
+                (LeaseReadiness::Over(why), _) => self.close_with(words::lease_failed(why)),
                 _ if is_over => {
                     let message = "the lease did not take the new end in time";
-                    self.failure =
-                        Some(Failure::new(Exit::Unreachable, "unavailable", message, "see status, then try again"));
-                    self.close();
+                    let hint = "see status, then try again";
+                    self.close_with(Failure::new(Exit::Unreachable, "unavailable", message, hint));
                 }
                 _ => self.ask_in(Phase::ExtendPoll(extension), now, Duration::from_secs(5)),
             },
-            Answer::Failed(error) if !error.is_passing() || is_over => {
-                self.failure = Some(words::refused(&error));
-                self.close();
-            }
+            Answer::Failed(error) if !error.is_passing() || is_over => self.close_with(words::refused(&error)),
             _ => self.ask_in(Phase::ExtendPoll(extension), now, Duration::from_secs(5)),
         }
     }
@@ -201,9 +185,8 @@ impl Saga {
     /// Compares what should be there with what is.
     pub(super) fn on_look_list(&mut self, answer: Answer, now: Time) {
         let Answer::Inventory(all) = answer else {
-            self.failure =
-                Some(Failure::new(Exit::Unreachable, "unavailable", "the cloud cannot be listed", "try again later"));
-            return self.close();
+            let (message, hint) = ("the cloud cannot be listed", "try again later");
+            return self.close_with(Failure::new(Exit::Unreachable, "unavailable", message, hint));
         };
         if self.has_ended(&all, now) && self.is_good() {
             return self.turn(Turn::LeaseEnded, now);

@@ -5,7 +5,7 @@ use orlop_core::machine::saga::{Event as Turn, Guard, MACHINE, SagaState};
 use orlop_core::time::Time;
 
 use super::state::{Creation, Found, KeyCall, KeyWork, Phase, Requirement, State, Then};
-use super::{Effect, Failure, Saga, Stop, effect};
+use super::{Effect, Failure, Saga, Stop};
 use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
 use crate::provision::order::Verify;
@@ -141,11 +141,14 @@ impl Saga {
     /// Whether another site is tried after this failure, so that nothing of it stays here.
     fn goes_elsewhere(&self, now: Time) -> bool {
         let has_time = now.since(self.began.unwrap_or(now)) < self.order.pace.deadline;
-        let may = self
-            .failure
-            .as_ref()
-            .is_some_and(|failure| effect::is_of_the_site(failure.exit, failure.class(), &failure.code));
+        let may = self.failure.as_ref().is_some_and(|failure| failure.reason().is_of_the_site());
         has_time && may && self.order.elsewhere.is_some_and(|most| self.attempt < most)
+    }
+
+    /// Fails at something that leaves all as it is.
+    pub(super) fn close_with(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+        self.close();
     }
 
     pub(super) fn fail_internal(&mut self, what: &str, now: Time) {

@@ -25,7 +25,7 @@ use orlop_core::time::Time;
 
 pub use effect::{
     Answer, AvailableCapacity, Call, ELSEWHERE, Effect, Elsewhere, Event, Facts, FailedOffering, Failure, Here,
-    Inventory, Login, Probe, Stop, is_about_capacity, is_of_the_site,
+    Inventory, Login, Probe, Reason, Stop,
 };
 pub use resume::replayed;
 pub use words::{check_account, clock_is_off, refused};

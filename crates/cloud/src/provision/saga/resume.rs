@@ -72,10 +72,7 @@ impl Saga {
         self.stop = None;
         self.state = State::Rest(self.state());
         // Whoever died may have been asking.
-        let open: Vec<(Kind, u32)> = self.slots.iter().filter_map(|(kind, slot)| Some((*kind, slot.open?))).collect();
-        for (kind, mark) in open {
-            self.sweep(kind, mark, now);
-        }
+        self.sweep_open(now);
         match self.state() {
             // The journal tells what was there when it was written.
             SagaState::Ready | SagaState::Degraded => self.look_before_resuming(now),

@@ -208,7 +208,7 @@ impl Saga {
     }
 
     pub(super) fn is_about_capacity(&self) -> bool {
-        self.failure.as_ref().is_some_and(|failure| effect::is_about_capacity(failure.exit, &failure.code))
+        self.failure.as_ref().is_some_and(|failure| failure.reason().is_about_capacity())
     }
 
     /// Nothing that was planned can be had: each choice is asked for again only once it was seen to be free.

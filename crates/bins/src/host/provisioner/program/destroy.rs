@@ -198,6 +198,16 @@ fn would(objects: &[Value]) -> Report {
     Report { text, data: json!({"would_remove": objects}), failure: None }
 }
 
+/// What was removed of deployments without a journal.
+fn without_journal(removed: &[Value], left: &[String], failure: Option<Failure>) -> Report {
+    let text = if removed.is_empty() && failure.is_none() {
+        "there is nothing to remove\n".to_owned()
+    } else {
+        format!("removed:\n{}", show::objects(removed))
+    };
+    Report { text, data: json!({"removed": removed, "leftovers": left}), failure }
+}
+
 /// Asks for each object; one that stays keeps the rest of its deployment.
 async fn agreed(all: Vec<Orphan>) -> Result<Vec<Orphan>, Failure> {
     if all.is_empty() {
@@ -255,12 +265,7 @@ async fn lost(
     }
     context.signals.release();
     run.count(&site.name, site.asked());
-    let text = if removed.is_empty() && failure.is_none() {
-        "there is nothing to remove\n".to_owned()
-    } else {
-        format!("removed:\n{}", show::objects(&removed))
-    };
-    Ok(Report { text, data: json!({"removed": removed, "leftovers": left}), failure })
+    Ok(without_journal(&removed, &left, failure))
 }
 
 /// Removes what bears the mark of a deployment that has no journal here, and what lines of one tell that it made.
@@ -317,16 +322,11 @@ async fn damaged(
     run.count(&site.name, site.asked());
     let saga = saga?;
     let failure = saga.failure().cloned().map(Failure::from);
-    let left = saga.leftovers().to_vec();
     if failure.is_none() {
         set_aside(context, salvage, &saga, keep_key, run)?;
     }
     let removed = if failure.is_none() { objects } else { Vec::new() };
-    let text = match (&failure, removed.is_empty()) {
-        (None, true) => "there is nothing to remove\n".to_owned(),
-        _ => format!("removed:\n{}", show::objects(&removed)),
-    };
-    Ok(Report { text, data: json!({"removed": removed, "leftovers": left}), failure })
+    Ok(without_journal(&removed, saga.leftovers(), failure))
 }
 
 /// Nothing of it is left, as far as can be seen.

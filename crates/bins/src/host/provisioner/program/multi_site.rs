@@ -8,7 +8,7 @@ use orlop_cloud::provision::deployments::StoredDeployment;
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::order::Verify;
 use orlop_cloud::provision::plan::{PlanError, PlannedOffering};
-use orlop_cloud::provision::saga::{Event, Saga, is_about_capacity};
+use orlop_cloud::provision::saga::{Event, Saga};
 use orlop_cloud::provision::sites::{SiteOutcome, SiteRun, SiteStep};
 use orlop_core::error::Class;
 use orlop_core::machine::saga::SagaState;
@@ -74,9 +74,9 @@ impl MultiSiteRun {
             Ok(tried) => (Some(&tried.outcome), tried.report.failure.as_ref()),
             Err(failure) => (None, Some(failure)),
         };
-        let step = self.run.on(outcome, failure.map(Failure::reason), &self.watch.names(), SystemClock.now());
-        let other = failure.is_some_and(|failure| !is_about_capacity(failure.exit, &failure.code));
-        if step == SiteStep::GoOn && other {
+        let reason = failure.map(Failure::reason);
+        let step = self.run.on(outcome, reason, &self.watch.names(), SystemClock.now());
+        if step == SiteStep::GoOn && reason.is_some_and(|reason| !reason.is_about_capacity()) {
             self.watch.remove(&here);
         }
         step
