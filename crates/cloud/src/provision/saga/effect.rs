@@ -262,7 +262,7 @@ pub enum Effect {
     KeepConsole(String),
     /// Ask the cloud.
     Call {
-        /// The same for the same object, by any caller and any number of times.
+        /// Deployment, mark and state: the same however often it is asked.
         key: String,
         /// What.
         call: Box<Call>,
