@@ -32,4 +32,5 @@ pub mod reference;
 pub mod saga;
 #[cfg(feature = "openstack")]
 pub mod site;
+pub mod sites;
 pub mod steps;

@@ -14,28 +14,7 @@ use crate::provision::saga::{Answer, AvailableCapacity, Call, Facts, Here, Inven
 
 /// Asks, and gives what came.
 pub(super) async fn perform(hands: &Hands, order: &DeploymentOrder, call: &Call) -> Answer {
-    if let Call::Probe { address, login } = call {
-        return Answer::Probed(hands.around.probe(address, login.as_ref()).await);
-    }
-    if let Call::Joined = call {
-        return Answer::Joined(hands.around.joined(&order.id).await);
-    }
-    if *call == Call::Allocations {
-        let (here, elsewhere) = tokio::join!(hands.cloud.reservations.allocations(), hands.around.elsewhere());
-        let here = match here {
-            Ok(allocations) => Here::Known(allocations),
-            Err(error) if error.is_hidden() || error.is_absent() => Here::Hidden,
-            Err(error) => Here::Failed(error),
-        };
-        return Answer::Capacity(AvailableCapacity { here, elsewhere });
-    }
-    if let Call::Inventory { kinds, devices, key } = call {
-        return Answer::Inventory(Box::new(inventory(&hands.cloud, order, kinds, devices, key.as_deref()).await));
-    }
-    if let Call::CreateServer(new, Some(boot)) = call {
-        return joining(hands, new, boot).await.unwrap_or_else(Answer::Failed);
-    }
-    ask(&hands.cloud, order, call).await.unwrap_or_else(Answer::Failed)
+    ask(hands, order, call).await.unwrap_or_else(Answer::Failed)
 }
 
 /// Makes a server that joins a fleet. Only here its token is read, for the request alone.
@@ -47,7 +26,8 @@ async fn joining(hands: &Hands, new: &NewServer, boot: &Boot) -> Answered<Answer
     Ok(Answer::ServerMade(hands.cloud.compute.create_server(&whole).await?))
 }
 
-async fn ask(cloud: &Cloud, order: &DeploymentOrder, call: &Call) -> Answered<Answer> {
+async fn ask(hands: &Hands, order: &DeploymentOrder, call: &Call) -> Answered<Answer> {
+    let Hands { cloud, around, .. } = hands;
     let Cloud { compute, network, reservations, .. } = cloud;
     Ok(match call {
         Call::Keypair(name) => Answer::Keypair(compute.keypair(name).await?),
@@ -65,7 +45,8 @@ async fn ask(cloud: &Cloud, order: &DeploymentOrder, call: &Call) -> Answered<An
         Call::ExtendLease(id, end) => Answer::Lease(reservations.extend_lease(id, *end).await?),
         Call::Servers => Answer::Servers(compute.servers(Some(order.id.as_str())).await?),
         Call::Server(id) => Answer::Server(compute.server(id).await?),
-        Call::CreateServer(new, _) => Answer::ServerMade(compute.create_server(new).await?),
+        Call::CreateServer(new, None) => Answer::ServerMade(compute.create_server(new).await?),
+        Call::CreateServer(new, Some(boot)) => joining(hands, new, boot).await?,
         Call::StartServer(id) => {
             compute.start_server(id).await?;
             Answer::Done
@@ -80,7 +61,20 @@ async fn ask(cloud: &Cloud, order: &DeploymentOrder, call: &Call) -> Answered<An
             delete(cloud, *kind, id).await?;
             Answer::Done
         }
-        Call::Allocations | Call::Probe { .. } | Call::Joined | Call::Inventory { .. } => Answer::Done,
+        Call::Allocations => {
+            let (here, elsewhere) = tokio::join!(reservations.allocations(), around.elsewhere());
+            let here = match here {
+                Ok(allocations) => Here::Known(allocations),
+                Err(error) if error.is_hidden() || error.is_absent() => Here::Hidden,
+                Err(error) => Here::Failed(error),
+            };
+            Answer::Capacity(AvailableCapacity { here, elsewhere })
+        }
+        Call::Probe { address, login } => Answer::Probed(around.probe(address, login.as_ref()).await),
+        Call::Joined => Answer::Joined(around.joined(&order.id).await),
+        Call::Inventory { kinds, devices, key } => {
+            Answer::Inventory(Box::new(inventory(cloud, order, kinds, devices, key.as_deref()).await))
+        }
     })
 }
 

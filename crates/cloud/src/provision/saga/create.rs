@@ -3,18 +3,19 @@
 
 use std::time::Duration;
 
-use orlop_core::machine::saga::Event as Turn;
+use orlop_core::machine::saga::{Event as Turn, Guard};
 use orlop_core::time::Time;
 
+use super::state::{Creation, KeyCall, KeyWork, Phase, Settle};
 use super::words;
-use super::{Answer, Call, Effect, FailedOffering, Saga, Settle, Todo, clock_offset, effect};
+use super::{Answer, Call, Effect, FailedOffering, Saga, clock_offset, effect};
 use crate::openstack::classify::Meaning;
 use crate::openstack::port::{CloudError, FloatingIp, Lease, NewFloatingIp, NewLease, NewServer, Server, UserData};
 use crate::provision::join::{Boot, labels};
 use crate::provision::journal::{Entry, Kind};
 
 /// When it is looked for again, in seconds after the answer that was unclear.
-const LISTINGS: [u64; 5] = [0, 5, 15, 45, 120];
+pub(super) const LISTINGS: [u64; 5] = [0, 5, 15, 45, 120];
 /// How long it is looked for when listings themselves fail.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// What the name of a lease given by the user has to agree with besides.
@@ -22,13 +23,13 @@ const SKEW: Duration = Duration::from_secs(120);
 
 impl Saga {
     /// Writes down what is about to be made, and asks for it.
-    pub(super) fn intend(&mut self, kind: Kind, now: Time) {
-        if kind == Kind::Lease && clock_offset(Some(self.ahead)) != 0 {
+    pub(super) fn intend(&mut self, creation: Creation, now: Time) {
+        if creation.kind == Kind::Lease && clock_offset(Some(self.ahead)) != 0 {
             self.tell_clock();
         }
-        self.write_intent(kind);
+        self.write_intent(creation.kind);
         self.submitted = Some(now);
-        self.ask_now(Todo::Create(kind), now);
+        self.ask_now(Phase::Create(creation), now);
     }
 
     /// Writes down what is about to be asked for.
@@ -40,31 +41,35 @@ impl Saga {
 
     /// Repeats a create that was looked for in vain: under the next mark, or, where nothing was made most likely, under the
     /// same one a little later.
-    pub(super) fn repeat(&mut self, kind: Kind, now: Time) {
-        if self.settle.easy {
-            let wait = Duration::from_secs(5 << self.settle.easy_repeats.min(5));
-            self.settle.easy_repeats += 1;
-            self.write_intent(kind);
+    pub(super) fn repeat(&mut self, mut creation: Creation, now: Time) {
+        let settle = &mut creation.settle;
+        if settle.easy {
+            let wait = Duration::from_secs(5 << settle.easy_repeats.min(5));
+            settle.easy_repeats += 1;
+            self.write_intent(creation.kind);
             self.submitted = Some(now.plus(wait));
-            return self.ask_in(Todo::Create(kind), now, wait);
+            return self.ask_in(Phase::Create(creation), now, wait);
         }
-        self.settle.repeats += 1;
+        settle.repeats += 1;
         self.mark += 1;
-        self.intend(kind, now);
+        self.intend(creation, now);
     }
 
-    pub(super) fn begin_lease(&mut self, turn: Turn, now: Time) {
+    /// Begins to make a lease or a server.
+    pub(super) fn begin_create(&mut self, creation: Creation, turn: Turn, now: Time) {
         match turn {
+            Turn::NotFound => return self.repeat(creation, now),
+            Turn::ImageRefused => return self.next_image(creation, now),
             Turn::AttemptUndone | Turn::CapacityFree if !self.take_next(now) => {
                 return self.fail_internal("no offering is left", now);
             }
-            Turn::NotFound => return self.repeat(Kind::Lease, now),
-            _ => self.settle = Settle::default(),
+            _ => {}
         }
-        if self.choice().is_some_and(|choice| choice.taken) {
+        let is_lease = creation.kind == Kind::Lease;
+        if self.choice().is_some_and(|choice| choice.taken && (is_lease || choice.reserve.is_none())) {
             return self.fail(words::taken(self.choice()), Turn::CapacityRefused, now);
         }
-        self.intend(Kind::Lease, now);
+        self.intend(Creation::new(creation.kind, now), now);
     }
 
     /// Goes to the next offering, if there is one.
@@ -87,28 +92,10 @@ impl Saga {
         next.is_some_and(|choice| choice.reserve.is_none())
     }
 
-    pub(super) fn begin_server(&mut self, turn: Turn, now: Time) {
-        if turn == Turn::NotFound {
-            return self.repeat(Kind::Server, now);
-        }
-        if matches!(turn, Turn::AttemptUndone | Turn::CapacityFree) && !self.take_next(now) {
-            return self.fail_internal("no offering is left", now);
-        }
-        self.settle = Settle::default();
-        if self.choice().is_some_and(|choice| choice.taken && choice.reserve.is_none()) {
-            return self.fail(words::taken(self.choice()), Turn::CapacityRefused, now);
-        }
-        self.intend(Kind::Server, now);
-    }
-
-    pub(super) fn create_address(&mut self, now: Time) {
-        self.intend(Kind::Address, now);
-    }
-
-    pub(super) fn create_call(&self, kind: Kind, now: Time) -> Option<Call> {
+    pub(super) fn create_call(&self, creation: &Creation, now: Time) -> Option<Call> {
         let order = &self.order;
         let choice = self.choice()?;
-        Some(match kind {
+        Some(match creation.kind {
             Kind::Lease => {
                 let cloud_now = self.cloud_time(now);
                 // A start that has passed meanwhile is now.
@@ -145,7 +132,7 @@ impl Saga {
             }
             Kind::Address => Call::CreateAddress(Box::new(NewFloatingIp {
                 network: order.external.clone()?,
-                port: self.ports.get(self.port).cloned(),
+                port: creation.ports.get(creation.port).cloned(),
                 description: order.id.marks().address(self.mark),
             })),
             Kind::Key | Kind::Group | Kind::Port => return None,
@@ -169,7 +156,7 @@ impl Saga {
         }
     }
 
-    fn not_made(&mut self, object: Kind, error: &CloudError) {
+    pub(super) fn not_made(&mut self, object: Kind, error: &CloudError) {
         let mark = self.slot(object).open.take().unwrap_or(self.mark);
         self.record(Entry::Failed { object, mark, why: error.to_string() });
     }
@@ -185,20 +172,23 @@ impl Saga {
         }
     }
 
-    pub(super) fn on_created(&mut self, kind: Kind, answer: Answer, now: Time) {
-        match answer {
-            Answer::Lease(lease) => {
-                self.lease_known(lease);
-                self.turn(Turn::Created, now);
-            }
-            Answer::ServerMade(id) => {
-                self.done(Kind::Server, id, String::new(), None);
-                self.turn(Turn::Created, now);
-            }
-            Answer::Address(address) => self.address_made(address, now),
-            Answer::Failed(error) => self.create_failed(kind, &error, now),
-            _ => self.fail_internal("a create was answered by something else", now),
+    /// Anything whose create has no result may have been made.
+    pub(super) fn sweep_open(&mut self, now: Time) {
+        let open: Vec<(Kind, u32)> = self.slots.iter().filter_map(|(kind, slot)| Some((*kind, slot.open?))).collect();
+        for (kind, mark) in open {
+            self.sweep(kind, mark, now);
         }
+    }
+
+    pub(super) fn on_created(&mut self, mut creation: Creation, answer: Answer, now: Time) {
+        match answer {
+            Answer::Lease(lease) => self.lease_known(lease),
+            Answer::ServerMade(id) => self.done(Kind::Server, id, String::new(), None),
+            Answer::Address(address) => self.address_known(&mut creation, &address),
+            Answer::Failed(error) => return self.create_failed(creation, &error, now),
+            _ => return self.fail_internal("a create was answered by something else", now),
+        }
+        self.turn_with(Phase::Create(creation), Turn::Created, now);
     }
 
     fn lease_known(&mut self, lease: Lease) {
@@ -208,61 +198,50 @@ impl Saga {
         self.done(Kind::Lease, lease.id, reservation, lease.end);
     }
 
-    fn create_failed(&mut self, kind: Kind, error: &CloudError, now: Time) {
-        match error.meaning {
-            meaning
-                if error.is_passing()
-                    || meaning == Meaning::Exists
-                    || meaning == Meaning::Gone && kind != Kind::Address =>
-            {
-                self.settle.easy = error.is_surely_unmade();
-                self.settle.distrusted += u32::from(meaning == Meaning::TrustSuspected);
-                if self.settle.distrusted >= 2 {
-                    self.not_made(kind, error);
-                    return self.fail(words::cannot_trust(), Turn::Refused, now);
-                }
-                let mark = self.mark;
-                self.sweep(kind, mark, now);
-                self.turn(Turn::Ambiguous, now);
+    fn create_failed(&mut self, mut creation: Creation, error: &CloudError, now: Time) {
+        let kind = creation.kind;
+        let may_be_made = error.is_passing()
+            || error.meaning == Meaning::Exists
+            || error.meaning == Meaning::Gone && kind != Kind::Address;
+        if may_be_made {
+            creation.settle.easy = error.is_surely_unmade();
+            creation.settle.distrusted += u32::from(error.meaning == Meaning::TrustSuspected);
+            if creation.settle.distrusted < 2 {
+                self.sweep(kind, self.mark, now);
+                return self.turn_with(Phase::Create(creation), Turn::Ambiguous, now);
             }
+        }
+        self.not_made(kind, error);
+        match error.meaning {
+            _ if may_be_made => self.fail(words::cannot_trust(), Turn::Refused, now),
             Meaning::Capacity => {
-                self.not_made(kind, error);
                 self.remember("capacity", effect::CAPACITY, now);
                 self.fail(words::no_room(self.choice(), error), Turn::CapacityRefused, now);
             }
             Meaning::Clock if !self.clock_mended => {
-                self.not_made(kind, error);
                 self.clock_mended = true;
                 self.tell_clock();
                 if let Some(choice) = self.order.choices.get_mut(self.choice) {
                     choice.start = None;
                 }
-                self.intend(kind, now);
+                self.intend(creation, now);
             }
             // Somebody removed it meanwhile: another deployment of the same key, perhaps.
             Meaning::Key if kind == Kind::Server && !self.key_mended && self.order.key.public_key.is_some() => {
-                self.not_made(kind, error);
                 self.key_mended = true;
-                self.tries = 0;
                 self.warn(format!("key {} is not in the cloud any more; it is made again", self.order.key.name));
-                self.ask_now(Todo::KeyLook, now);
+                self.ask_now(Phase::Key(KeyCall::Look, KeyWork { tries: 0, server: Some(creation) }), now);
+            }
+            Meaning::Image if kind == Kind::Server && self.holds(Guard::ImageLeft, now) => {
+                self.turn_with(Phase::Create(creation), Turn::ImageRefused, now);
             }
             Meaning::Image if kind == Kind::Server => {
-                self.not_made(kind, error);
-                let left = self.holds(orlop_core::machine::saga::Guard::ImageLeft, now);
-                if left {
-                    self.turn_image(now);
-                } else {
-                    self.fail(
-                        words::image_refused(self.image().map_or("", |image| image.name.as_str()), error),
-                        Turn::ImageRefused,
-                        now,
-                    );
-                }
+                let name = self.image().map_or("", |image| image.name.as_str());
+                self.fail(words::image_refused(name, error), Turn::ImageRefused, now);
             }
-            _ if kind == Kind::Address => self.address_refused(error, now),
+            Meaning::NextPort if kind == Kind::Address => self.port_refused(creation, error, now),
+            _ if kind == Kind::Address => self.go_without(&error.to_string(), now),
             _ => {
-                self.not_made(kind, error);
                 if error.meaning == Meaning::Quota {
                     self.remember_site(now);
                 }
@@ -271,20 +250,11 @@ impl Saga {
         }
     }
 
-    fn turn_image(&mut self, now: Time) {
+    fn next_image(&mut self, creation: Creation, now: Time) {
         let before = self.image().map(|image| image.name.clone()).unwrap_or_default();
-        self.turn_keeping(Turn::ImageRefused, now);
         self.image += 1;
         self.warn(format!("image {before} was refused; the next one is taken"));
-        self.intend(Kind::Server, now);
-    }
-
-    /// Takes a turn that stays in its state without beginning it anew.
-    pub(super) fn turn_keeping(&mut self, turn: Turn, now: Time) {
-        let begun = orlop_core::machine::saga::MACHINE.step(self.state, turn, |guard| self.holds(guard, now));
-        if begun != Ok(self.state) {
-            self.turn(turn, now);
-        }
+        self.intend(creation, now);
     }
 
     /// Remembers that the present choice cannot be had.
@@ -343,64 +313,58 @@ impl Saga {
         }
     }
 
-    pub(super) fn listings_left(&self) -> bool {
-        if self.settle.easy { self.settle.listings < 1 } else { self.settle.listings < LISTINGS.len() }
-    }
-
     /// Looks for what may have been made, now or at the next time of the rule.
-    pub(super) fn continue_settle(&mut self, kind: Kind, turn: Turn, now: Time) {
+    pub(super) fn continue_settle(&mut self, mut creation: Creation, turn: Turn, now: Time) {
         if turn != Turn::NotFound {
-            self.settle.listings = 0;
-            self.settle.began = Some(now);
-            if turn == Turn::Resume {
-                self.settle.easy = false;
-                let mark = self.slot(kind).open.unwrap_or(self.mark);
-                self.sweep(kind, mark, now);
-            }
+            creation.since = now;
+            creation.settle.listings = 0;
+            creation.settle.began = Some(now);
         }
-        let began = self.settle.began.unwrap_or(now);
-        let due = LISTINGS.get(self.settle.listings).copied().unwrap_or(0);
-        let at = began.plus(Duration::from_secs(due)).max(now);
-        if at == now { self.ask_now(Todo::SettleList(kind), now) } else { self.ask_at(Todo::SettleList(kind), at) }
+        if turn == Turn::Resume {
+            let mark = self.slot(creation.kind).open.unwrap_or(self.mark);
+            self.sweep(creation.kind, mark, now);
+        }
+        let Settle { began, listings, .. } = creation.settle;
+        let due = LISTINGS.get(listings).copied().unwrap_or(0);
+        let at = began.unwrap_or(now).plus(Duration::from_secs(due)).max(now);
+        let phase = Phase::Settle(creation);
+        if at == now { self.ask_now(phase, now) } else { self.ask_at(phase, at) }
     }
 
-    pub(super) fn on_settle(&mut self, kind: Kind, answer: Answer, now: Time) {
+    pub(super) fn on_settle(&mut self, mut creation: Creation, answer: Answer, now: Time) {
+        let kind = creation.kind;
         let mark = self.slots.get(&kind).and_then(|slot| slot.open).unwrap_or(self.mark);
+        let id = self.order.id.clone();
+        let marks = id.marks();
         let found = match answer {
             Answer::Leases(leases) => {
                 let mine = leases.into_iter().filter(|lease| self.is_my_lease(lease, mark));
                 mine.min_by_key(|lease| lease.created).map(|lease| self.lease_known(lease))
             }
             Answer::Servers(servers) => {
-                let marks = self.order.id.marks();
                 let mine = servers.into_iter().filter(|server: &Server| marks.server_attempt(server) == Some(mark));
                 let oldest = mine.min_by_key(|server| server.created);
                 oldest.map(|server| self.done(Kind::Server, server.id, String::new(), None))
             }
             Answer::Addresses(addresses) => {
-                let marks = self.order.id.marks();
                 let mine = addresses.into_iter().filter(|one: &FloatingIp| marks.address_attempt(one) == Some(mark));
                 let oldest = mine.min_by_key(|address| address.created);
-                oldest.map(|address| self.address_known(&address))
+                oldest.map(|address| self.address_known(&mut creation, &address))
             }
             Answer::Failed(error) => {
                 // What was not listed says nothing.
-                let began = self.settle.began.unwrap_or(now);
+                let began = creation.settle.began.unwrap_or(now);
                 if now.since(began) > PATIENCE || !error.is_passing() {
-                    self.settle.easy = true;
-                    self.settle.listings = 1;
-                    self.settle.repeats = super::machine::REPEATS;
-                    self.settle.easy_repeats = super::machine::EASY_REPEATS;
                     let since = self.last_error.as_ref().map_or(began, |(since, _)| *since);
                     return self.fail(words::unavailable(&error, since), Turn::NotFound, now);
                 }
-                return self.ask_in(Todo::SettleList(kind), now, Duration::from_secs(10));
+                return self.ask_in(Phase::Settle(creation), now, Duration::from_secs(10));
             }
             _ => return self.fail_internal("a list was asked for, something else came", now),
         };
         match found {
-            Some(()) => self.turn(Turn::Found, now),
-            None => self.absent(kind, mark, now),
+            Some(()) => self.turn_with(Phase::Settle(creation), Turn::Found, now),
+            None => self.absent(creation, mark, now),
         }
     }
 
@@ -423,19 +387,17 @@ impl Saga {
     }
 
     /// It was not listed: it is looked for again, or counts as not made.
-    fn absent(&mut self, kind: Kind, mark: u32, now: Time) {
-        self.settle.listings += 1;
-        if self.listings_left() {
-            return self.turn(Turn::NotFound, now);
+    fn absent(&mut self, mut creation: Creation, mark: u32, now: Time) {
+        let kind = creation.kind;
+        creation.settle.listings += 1;
+        if !creation.settle.listings_left() {
+            self.slot(kind).open = None;
+            self.record(Entry::Failed { object: kind, mark, why: "it was not found".to_owned() });
+            if !creation.settle.repeats_left() {
+                let (since, error) = self.last_error.clone().unwrap_or((now, "no answer".to_owned()));
+                return self.fail(words::kept_failing(kind, since, &error), Turn::NotFound, now);
+            }
         }
-        self.slot(kind).open = None;
-        self.record(Entry::Failed { object: kind, mark, why: "it was not found".to_owned() });
-        let repeats = self.holds(orlop_core::machine::saga::Guard::RepeatsLeft, now);
-        if !repeats {
-            let (since, error) = self.last_error.clone().unwrap_or((now, "no answer".to_owned()));
-            let failure = words::kept_failing(kind, since, &error);
-            return self.fail(failure, Turn::NotFound, now);
-        }
-        self.turn(Turn::NotFound, now);
+        self.turn_with(Phase::Settle(creation), Turn::NotFound, now);
     }
 }

@@ -31,8 +31,8 @@ pub enum Event {
     Interrupt(Stop),
     /// Somebody wants it to be gone.
     Destroy,
-    /// The key that was made is not this deployment's any more: it stays when the rest goes.
-    KeepKey,
+    /// The same, but for the key that was made: it is not this deployment's any more.
+    DestroyKeepingKey,
     /// It is taken up again after its journal was read.
     Resume,
     /// The lease gets another end.
@@ -262,7 +262,7 @@ pub enum Effect {
     KeepConsole(String),
     /// Ask the cloud.
     Call {
-        /// The same for the same object, by any caller and any number of times.
+        /// Deployment, mark and state: the same however often it is asked.
         key: String,
         /// What.
         call: Box<Call>,
@@ -290,22 +290,35 @@ pub struct Failure {
 /// The word for a deployment that was given up because another site has room.
 pub const ELSEWHERE: &str = "room_elsewhere";
 
-/// Whether another site may give what this one could not: room, quota, a lease that starts, a server that runs. What the user's own
-/// budget forbids is forbidden everywhere.
-#[must_use]
-pub fn is_of_the_site(exit: Exit, class: Class, code: &str) -> bool {
-    match exit {
-        Exit::Quota => code != "budget",
-        Exit::Failed => class != Class::Fatal,
-        Exit::Usage => code == "unknown_type",
-        _ => false,
-    }
+/// Why there is no machine, in the words of programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reason<'a> {
+    /// The exit code of a program.
+    pub exit: Exit,
+    /// What kind of trouble it is.
+    pub class: Class,
+    /// A word for programs.
+    pub code: &'a str,
 }
 
-/// Whether there is no room now, so that waiting may help: neither a quota nor a budget is used up, and the hardware exists.
-#[must_use]
-pub fn is_about_capacity(exit: Exit, code: &str) -> bool {
-    exit == Exit::Quota && matches!(code, "capacity" | "no_capacity" | ELSEWHERE)
+impl Reason<'_> {
+    /// Whether another site may give what this one could not: room, quota, a lease that starts, a server that runs. What the
+    /// user's own budget forbids is forbidden everywhere.
+    #[must_use]
+    pub fn is_of_the_site(&self) -> bool {
+        match self.exit {
+            Exit::Quota => self.code != "budget",
+            Exit::Failed => self.class != Class::Fatal,
+            Exit::Usage => self.code == "unknown_type",
+            _ => false,
+        }
+    }
+
+    /// Whether there is no room now, so that waiting may help: neither a quota nor a budget is used up, and the hardware exists.
+    #[must_use]
+    pub fn is_about_capacity(&self) -> bool {
+        self.exit == Exit::Quota && matches!(self.code, "capacity" | "no_capacity" | ELSEWHERE)
+    }
 }
 
 /// An exit code as a journal holds it: by its name, or as the number that it had before all programs shared one table.
@@ -337,6 +350,12 @@ impl Failure {
     #[must_use]
     pub fn new(exit: Exit, code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { exit, code: code.to_owned(), message: message.into(), hint: hint.into(), request_id: None }
+    }
+
+    /// The same in the words of programs.
+    #[must_use]
+    pub fn reason(&self) -> Reason<'_> {
+        Reason { exit: self.exit, class: self.class(), code: &self.code }
     }
 
     /// What kind of trouble it is.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
+use super::state::{Extension, KeyCall, Phase, Requirement};
 use super::wait::{LeaseReadiness, readiness};
 use super::words;
-use super::{Answer, Failure, Inventory, Saga, Stop, Todo};
+use super::{Answer, Failure, Inventory, Saga, Stop};
 use crate::catalog::cost::{EXTENSION_OPENS_HOURS, MAX_HOURS};
 use crate::catalog::site::site_named;
 use crate::exit::Exit;
@@ -21,17 +22,17 @@ const HOUR: u64 = 3600;
 
 impl Saga {
     pub(super) fn interrupted(&mut self, stop: Stop, now: Time) {
-        if matches!(self.todo, Todo::Extend(_) | Todo::ExtendPoll(_)) {
-            let message = "interrupted; whether the lease has its new end was not seen";
-            self.failure = Some(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
-            return self.close();
+        let unseen = match self.state.phase() {
+            Some(Phase::Extend(_) | Phase::ExtendPoll(_)) => Some("whether the lease has its new end"),
+            Some(Phase::Resume(_)) if self.is_good() => Some("whether the machine is still there"),
+            _ => None,
+        };
+        if let Some(what) = unseen {
+            let message = format!("interrupted; {what} was not seen");
+            return self.close_with(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
         }
-        if self.is_good() && self.todo == Todo::ResumeList {
-            let message = "interrupted; whether the machine is still there was not seen";
-            self.failure = Some(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
-            return self.close();
-        }
-        if orlop_core::machine::saga::MACHINE.is_terminal(self.state) || self.is_good() || self.only_looks {
+        let only_looks = matches!(self.state.phase(), None | Some(Phase::Look(_)));
+        if self.state().is_final() || self.is_good() || only_looks {
             if self.watches_until().is_some() {
                 self.warn(
                     "what requests without an answer may have made was not watched for to the end: run resume"
@@ -51,36 +52,32 @@ impl Saga {
                 Failure::new(Exit::Interrupted, "interrupted", "interrupted; kept as it is", hint)
             }
         };
-        if self.state == SagaState::RollingBack && stop == Stop::RollBack {
+        if self.state() == SagaState::RollingBack && stop == Stop::RollBack {
             return self.ask(now);
         }
         self.failure = Some(failure);
         // A create that is under way may have been done.
-        let under_way = match self.todo {
-            Todo::Create(kind) => Some(kind),
-            Todo::KeyImport => Some(Kind::Key),
-            Todo::GroupCreate => Some(Kind::Group),
+        let under_way = match self.state.phase() {
+            Some(Phase::Create(creation)) => Some(creation.kind),
+            Some(Phase::Key(KeyCall::Import, _)) => Some(Kind::Key),
+            Some(Phase::Require(Requirement::CreateGroup, _)) => Some(Kind::Group),
             _ => None,
         };
         if let Some(kind) = under_way {
-            let mark = self.mark;
-            self.sweep(kind, mark, now);
+            self.sweep(kind, self.mark, now);
         }
         self.turn(Turn::Interrupt, now);
     }
 
     pub(super) fn is_good(&self) -> bool {
-        matches!(self.state, SagaState::Ready | SagaState::Degraded)
+        matches!(self.state(), SagaState::Ready | SagaState::Degraded)
     }
 
     pub(super) fn destroy(&mut self, now: Time) {
         self.destroy = true;
         self.failure = None;
         self.leftovers.clear();
-        let open: Vec<(Kind, u32)> = self.slots.iter().filter_map(|(kind, slot)| Some((*kind, slot.open?))).collect();
-        for (kind, mark) in open {
-            self.sweep(kind, mark, now);
-        }
+        self.sweep_open(now);
         self.turn(Turn::Destroy, now);
     }
 
@@ -93,26 +90,22 @@ impl Saga {
             self.record(Entry::Failed { object: Kind::Key, mark, why: "kept".to_owned() });
         }
         self.slots.remove(&Kind::Key);
-        self.close();
     }
 
     /// Another end of the lease, if the rules of site and user allow it.
     pub(super) fn extend(&mut self, end: Time, now: Time) {
         if let Err(failure) = self.may_extend(end, now) {
-            self.failure = Some(failure);
-            return self.close();
+            return self.close_with(failure);
         }
         self.failure = None;
-        self.since = now;
-        self.tries = 0;
-        self.ask_now(Todo::Extend(end), now);
+        self.ask_now(Phase::Extend(Extension { at: self.state(), end, since: now }), now);
     }
 
     fn may_extend(&self, end: Time, now: Time) -> Result<(), Failure> {
         let hint = "see status for the present end";
         let policy = |message: String| Err(Failure::new(Exit::Denied, "policy", message, hint));
-        if !self.is_good() && self.state != SagaState::Unreachable {
-            let message = format!("a deployment that is {} cannot be extended", self.state);
+        if !self.is_good() && self.state() != SagaState::Unreachable {
+            let message = format!("a deployment that is {} cannot be extended", self.state());
             return Err(Failure::new(Exit::Conflict, "state", message, "only one that is ready can"));
         }
         let (Some(present), Some(choice)) = (self.lease_end(), self.choice()) else {
@@ -149,63 +142,51 @@ impl Saga {
         Ok(())
     }
 
-    pub(super) fn on_extended(&mut self, end: Time, answer: Answer, now: Time) {
+    pub(super) fn on_extended(&mut self, extension: Extension, answer: Answer, now: Time) {
         match answer {
-            Answer::Lease(_) => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(1)),
-            Answer::Failed(error) if error.is_passing() && now.since(self.since) < CHANGE => {
-                self.ask_in(Todo::Extend(end), now, LOOK);
+            Answer::Lease(_) => self.ask_in(Phase::ExtendPoll(extension), now, Duration::from_secs(1)),
+            Answer::Failed(error) if error.is_passing() && now.since(extension.since) < CHANGE => {
+                self.ask_in(Phase::Extend(extension), now, LOOK);
             }
             Answer::Failed(error) if error.meaning == crate::openstack::classify::Meaning::Capacity => {
                 let hint = "choose a nearer end";
                 let message = format!("the host is taken after the present end: {}", error.message);
-                self.failure = Some(Failure::new(Exit::Quota, "capacity", message, hint));
-                self.close();
+                self.close_with(Failure::new(Exit::Quota, "capacity", message, hint));
             }
-            Answer::Failed(error) => {
-                self.failure = Some(words::refused(&error));
-                self.close();
-            }
+            Answer::Failed(error) => self.close_with(words::refused(&error)),
             _ => self.fail_internal("an extension was asked for, something else came", now),
         }
     }
 
-    pub(super) fn on_extend_poll(&mut self, end: Time, answer: Answer, now: Time) {
+    pub(super) fn on_extend_poll(&mut self, extension: Extension, answer: Answer, now: Time) {
         let minute = |time: Time| time.millis().div_euclid(60_000);
-        let is_over = now.since(self.since) >= CHANGE;
+        let is_over = now.since(extension.since) >= CHANGE;
         match answer {
             Answer::Lease(lease) => match (readiness(&lease), lease.end) {
-                (LeaseReadiness::Active, Some(seen)) if minute(seen) >= minute(end) => {
+                (LeaseReadiness::Active, Some(seen)) if minute(seen) >= minute(extension.end) => {
                     let detail = self.detail_of(Kind::Lease).unwrap_or_default().to_owned();
                     self.done(Kind::Lease, lease.id, detail, Some(seen));
                     self.turn(Turn::Extend, now);
                 }
                 // A change that failed can leave the lease broken.
-                (LeaseReadiness::Over(why), _) => {
-                    self.failure = Some(words::lease_failed(why));
-                    self.close();
-                }
+                (LeaseReadiness::Over(why), _) => self.close_with(words::lease_failed(why)),
                 _ if is_over => {
                     let message = "the lease did not take the new end in time";
-                    self.failure =
-                        Some(Failure::new(Exit::Unreachable, "unavailable", message, "see status, then try again"));
-                    self.close();
+                    let hint = "see status, then try again";
+                    self.close_with(Failure::new(Exit::Unreachable, "unavailable", message, hint));
                 }
-                _ => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(5)),
+                _ => self.ask_in(Phase::ExtendPoll(extension), now, Duration::from_secs(5)),
             },
-            Answer::Failed(error) if !error.is_passing() || is_over => {
-                self.failure = Some(words::refused(&error));
-                self.close();
-            }
-            _ => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(5)),
+            Answer::Failed(error) if !error.is_passing() || is_over => self.close_with(words::refused(&error)),
+            _ => self.ask_in(Phase::ExtendPoll(extension), now, Duration::from_secs(5)),
         }
     }
 
     /// Compares what should be there with what is.
     pub(super) fn on_look_list(&mut self, answer: Answer, now: Time) {
         let Answer::Inventory(all) = answer else {
-            self.failure =
-                Some(Failure::new(Exit::Unreachable, "unavailable", "the cloud cannot be listed", "try again later"));
-            return self.close();
+            let (message, hint) = ("the cloud cannot be listed", "try again later");
+            return self.close_with(Failure::new(Exit::Unreachable, "unavailable", message, hint));
         };
         if self.has_ended(&all, now) && self.is_good() {
             return self.turn(Turn::LeaseEnded, now);

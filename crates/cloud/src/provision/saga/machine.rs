@@ -4,92 +4,92 @@
 use orlop_core::machine::saga::{Event as Turn, Guard, MACHINE, SagaState};
 use orlop_core::time::Time;
 
-use super::undo::Then;
-use super::{Effect, Failure, Saga, Settle, Stop, Todo, effect};
+use super::state::{Creation, Found, KeyCall, KeyWork, Phase, Requirement, State, Then};
+use super::{Effect, Failure, Saga, Stop};
 use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
 use crate::provision::order::Verify;
 
-/// Times that a create is repeated after it was looked for in vain.
-pub(super) const REPEATS: u32 = 2;
-/// The same, where nothing was made most likely.
-pub(super) const EASY_REPEATS: u32 = 3;
-
 impl Saga {
     /// Takes a turn. One that the table does not know is a fault of this program: everything is rolled back.
     pub(super) fn turn(&mut self, turn: Turn, now: Time) {
-        let next = match MACHINE.step(self.state, turn, |guard| self.holds(guard, now)) {
+        let from = self.state();
+        let next = match MACHINE.step(from, turn, |guard| self.holds(guard, now)) {
             Ok(next) => next,
             Err(rejected) => {
                 self.failure.get_or_insert(Failure::new(Exit::Failed, "internal", rejected.to_string(), "report this"));
                 SagaState::RollingBack
             }
         };
-        self.state = next;
+        let creation = self.state.creation().cloned();
+        self.state = State::Rest(next);
         let observed = (next, self.destroy, self.failure.clone());
         if self.recorded.as_ref() != Some(&observed) {
             let (state, destroy, failure) = observed.clone();
             self.record(Entry::Observed { state, destroy, failure });
             self.recorded = Some(observed);
         }
-        self.wait = None;
-        self.todo = Todo::Nothing;
-        self.enter(turn, now);
+        self.enter(from, turn, creation, now);
+    }
+
+    /// Takes a turn that is decided by, or goes on with, something that is being made.
+    pub(super) fn turn_with(&mut self, phase: Phase, turn: Turn, now: Time) {
+        self.state = State::Asked(phase);
+        self.turn(turn, now);
     }
 
     pub(super) fn holds(&self, guard: Guard, now: Time) -> bool {
-        let open = |kind| self.slots.get(&kind).is_some_and(|slot| slot.open.is_some());
+        let creation = |holds: fn(&Creation) -> bool| self.state.creation().is_some_and(holds);
         match guard {
-            Guard::ListingsLeft => self.listings_left(),
-            Guard::RepeatsLeft if self.settle.easy => self.settle.easy_repeats < EASY_REPEATS,
-            Guard::RepeatsLeft => self.settle.repeats < REPEATS,
+            Guard::ListingsLeft => creation(|one| one.settle.listings_left()),
+            Guard::RepeatsLeft => creation(|one| one.settle.repeats_left()),
             Guard::Unreserved => self.choice().is_some_and(|choice| choice.reserve.is_none()),
             Guard::UnreservedLeft => self.is_next_unreserved(now),
             Guard::ImageLeft => self.image == 0 && self.choice().is_some_and(|choice| choice.images.len() > 1),
             Guard::FipWanted => self.order.external.is_some(),
             Guard::HostFaultOnce => self.host_fault_once(),
             Guard::NotStartedYet => !self.started,
-            Guard::PortLeft => self.port + 1 < self.ports.len(),
-            Guard::FipAtPort => self.address_is_bound(),
+            Guard::PortLeft => creation(Creation::port_left),
+            Guard::FipAtPort => creation(|one| one.bound),
             Guard::OfferingLeft => self.next_choice(now).is_some(),
             Guard::WaitAsked => self.order.pace.capacity.is_some() && self.is_about_capacity(),
             Guard::DestroyAsked => self.destroy,
             Guard::KeepAsked => self.stop == Some(Stop::Keep),
-            Guard::LeaseOpen => open(Kind::Lease),
-            Guard::ServerOpen => open(Kind::Server),
-            Guard::FipOpen => open(Kind::Address),
-            Guard::LeaseGone => self.resuming.as_ref().is_some_and(|found| found.lease_gone),
-            Guard::LeaseYoung => self.resuming.as_ref().is_some_and(|found| found.lease_young),
-            Guard::LeaseBare => self.resuming.as_ref().is_some_and(|found| found.lease_bare),
-            Guard::ServerFound => self.resuming.as_ref().is_some_and(|found| found.server),
+            Guard::LeaseOpen => self.is_open(Kind::Lease),
+            Guard::ServerOpen => self.is_open(Kind::Server),
+            Guard::FipOpen => self.is_open(Kind::Address),
+            Guard::LeaseGone => matches!(self.state.found(), Some(Found::LeaseGone(_))),
+            Guard::LeaseYoung => self.state.found() == Some(Found::LeaseYoung),
+            Guard::LeaseBare => self.state.found() == Some(Found::LeaseBare),
+            Guard::ServerFound => self.state.found() == Some(Found::Server),
         }
     }
 
-    /// What begins in the state that was entered.
-    fn enter(&mut self, turn: Turn, now: Time) {
-        let is_new = !matches!(turn, Turn::LeasePending | Turn::ServerBuilding | Turn::NotFound);
-        if is_new {
-            self.since = now;
-            self.tries = 0;
-        }
-        match self.state {
+    /// What begins in the state that was entered, with what was being made before.
+    fn enter(&mut self, from: SagaState, turn: Turn, creation: Option<Creation>, now: Time) {
+        let made = |kind| creation.filter(|one| one.kind == kind).unwrap_or_else(|| Creation::new(kind, now));
+        match self.state() {
             SagaState::Planned => {}
-            SagaState::KeyIntent => self.ask_now(Todo::KeyLook, now),
-            SagaState::KeyReady => self.begin_ready(now),
-            SagaState::LeaseIntent => self.begin_lease(turn, now),
-            SagaState::LeaseSettle => self.continue_settle(Kind::Lease, turn, now),
-            SagaState::ServerSettle => self.continue_settle(Kind::Server, turn, now),
-            SagaState::FipSettle => self.continue_settle(Kind::Address, turn, now),
-            SagaState::LeaseWait => self.ask_in(Todo::LeasePoll, now, self.order.pace.lease_poll),
-            SagaState::ServerIntent => self.begin_server(turn, now),
+            SagaState::KeyIntent => self.ask_now(Phase::Key(KeyCall::Look, KeyWork::default()), now),
+            SagaState::KeyReady => {
+                let wants_group = self.order.ssh_from.is_some();
+                let first = if wants_group { Requirement::FindGroup } else { Requirement::Recheck };
+                self.ask_now(Phase::Require(first, 0), now);
+            }
+            SagaState::LeaseIntent => self.begin_create(made(Kind::Lease), turn, now),
+            SagaState::ServerIntent => self.begin_create(made(Kind::Server), turn, now),
+            SagaState::LeaseSettle => self.continue_settle(made(Kind::Lease), turn, now),
+            SagaState::ServerSettle => self.continue_settle(made(Kind::Server), turn, now),
+            SagaState::FipSettle => self.continue_settle(made(Kind::Address), turn, now),
+            SagaState::LeaseWait => self.ask_in(Phase::LeasePoll, now, self.order.pace.lease_poll),
             SagaState::ServerWait if turn == Turn::ServerStopped => {
                 self.started = true;
-                self.ask_now(Todo::ServerStart, now);
+                self.ask_now(Phase::ServerStart, now);
             }
-            SagaState::ServerWait => self.ask_in(Todo::ServerPoll, now, self.order.pace.server_poll),
-            SagaState::FipIntent => self.begin_address(turn, now),
+            SagaState::ServerWait => self.ask_in(Phase::ServerPoll, now, self.order.pace.server_poll),
+            SagaState::FipIntent => self.continue_address(from, turn, made(Kind::Address), now),
             SagaState::Verifying if self.order.verify == Verify::None => self.turn(Turn::Answered, now),
-            SagaState::Verifying => self.begin_verifying(now),
+            SagaState::Verifying => self.ask_now(self.next_look(now, Vec::new()), now),
             SagaState::NextOffering if self.is_last_and_kept(now) => {
                 if let Some(failure) = &mut self.failure {
                     failure.message = failure.message.replace("; undone", "; kept").replace(", undone", ", kept");
@@ -98,7 +98,6 @@ impl Saga {
                 self.turn(Turn::Interrupt, now);
             }
             SagaState::NextOffering => {
-                self.settle = Settle::default();
                 self.begin_undo(&[Kind::Server, Kind::Port, Kind::Lease], Then::Turn(Turn::AttemptUndone), now);
             }
             SagaState::CapacityWait => self.begin_waiting(now),
@@ -112,12 +111,12 @@ impl Saga {
 
     /// Nothing follows for now.
     pub(super) fn close(&mut self) {
-        self.todo = Todo::Nothing;
-        self.wait = None;
+        let state = self.state();
+        self.state = State::Rest(state);
         // A look that finds all as it was leaves the journal as it was; what is still to be watched for leaves it open.
-        if self.closed != Some(self.state) && self.watched().is_empty() {
-            self.record(Entry::Close { state: self.state });
-            self.closed = Some(self.state);
+        if !self.closed && self.watched().is_empty() {
+            self.record(Entry::Close { state });
+            self.closed = true;
         }
         self.out.push(Effect::End);
     }
@@ -142,11 +141,14 @@ impl Saga {
     /// Whether another site is tried after this failure, so that nothing of it stays here.
     fn goes_elsewhere(&self, now: Time) -> bool {
         let has_time = now.since(self.began.unwrap_or(now)) < self.order.pace.deadline;
-        let may = self
-            .failure
-            .as_ref()
-            .is_some_and(|failure| effect::is_of_the_site(failure.exit, failure.class(), &failure.code));
+        let may = self.failure.as_ref().is_some_and(|failure| failure.reason().is_of_the_site());
         has_time && may && self.order.elsewhere.is_some_and(|most| self.attempt < most)
+    }
+
+    /// Fails at something that leaves all as it is.
+    pub(super) fn close_with(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+        self.close();
     }
 
     pub(super) fn fail_internal(&mut self, what: &str, now: Time) {

@@ -9,6 +9,7 @@ mod end;
 mod machine;
 mod reach;
 mod resume;
+mod state;
 #[cfg(test)]
 mod tests;
 mod undo;
@@ -24,52 +25,19 @@ use orlop_core::time::Time;
 
 pub use effect::{
     Answer, AvailableCapacity, Call, ELSEWHERE, Effect, Elsewhere, Event, Facts, FailedOffering, Failure, Here,
-    Inventory, Login, Probe, Stop, is_about_capacity, is_of_the_site,
+    Inventory, Login, Probe, Reason, Stop,
 };
 pub use resume::replayed;
 pub use words::{check_account, clock_is_off, refused};
 
-use super::hostkey::HostKey;
 use super::journal::{Entry, Kind};
 use super::order::DeploymentOrder;
-use undo::Undo;
+use state::{AddressCall, KeyCall, Phase, State};
 
 /// How far the clock of a cloud is ahead as far as it matters, in seconds: up to a minute it does not.
 #[must_use]
 pub fn clock_offset(ahead: Option<i64>) -> i64 {
     ahead.filter(|seconds| seconds.unsigned_abs() > 60).unwrap_or(0)
-}
-
-/// What is being done at the moment.
-#[derive(Debug, Clone, PartialEq)]
-enum Todo {
-    Nothing,
-    KeyLook,
-    KeyImport,
-    GroupLook,
-    GroupCreate,
-    GroupRule,
-    Recheck,
-    Create(Kind),
-    SettleList(Kind),
-    LeasePoll,
-    ServerPoll,
-    ServerStart,
-    Console(Turn),
-    PortList,
-    AddressList,
-    Bind,
-    AddressPoll,
-    HostKeys,
-    Probe,
-    Joining,
-    UndoList,
-    UndoDelete(Kind, String),
-    Allocations,
-    ResumeList,
-    LookList,
-    Extend(Time),
-    ExtendPoll(Time),
 }
 
 /// An object of the deployment.
@@ -87,26 +55,11 @@ pub(super) struct Slot {
     pub(super) open: Option<u32>,
 }
 
-/// How a search for something that may have been made goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Settle {
-    began: Option<Time>,
-    listings: usize,
-    /// Whether nothing was made most likely, so that one empty listing is enough.
-    easy: bool,
-    repeats: u32,
-    easy_repeats: u32,
-    /// Creates that failed as those of a service that cannot make its trust.
-    distrusted: u32,
-}
-
 /// A deployment on its way.
 #[derive(Debug, Clone)]
 pub struct Saga {
     order: DeploymentOrder,
-    state: SagaState,
-    todo: Todo,
-    wait: Option<Time>,
+    state: State,
     began: Option<Time>,
     /// When it began for the first time, however often it was taken up since.
     born: Option<Time>,
@@ -121,43 +74,31 @@ pub struct Saga {
     slots: BTreeMap<Kind, Slot>,
     /// Marks of creates that may still show, with when they were asked for.
     sweeps: Vec<(Kind, u32, Time)>,
-    settle: Settle,
-    /// When the present phase began, and how often it was tried.
-    since: Time,
-    tries: u32,
+    /// When something was last asked to be made.
     submitted: Option<Time>,
+    /// Whether this choice got a second server in its lease, and whether one that was off was started.
     host_retried: bool,
     started: bool,
-    ports: Vec<String>,
-    port: usize,
     fixed: Option<String>,
-    /// Whether the address is bound to one of the ports.
-    bound: bool,
-    undo: Option<Undo>,
     ahead: i64,
     clock_mended: bool,
     /// Whether a key that was gone was made again.
     key_mended: bool,
     destroy: bool,
-    /// Whether nothing is to be made or removed: an interruption has nothing to undo.
-    only_looks: bool,
     stop: Option<Stop>,
-    /// The machine's host keys, once its console showed them.
-    host_keys: Vec<HostKey>,
-    /// Since when its worker is waited for, and the turn that follows.
-    joining: Option<(Turn, Time)>,
     failure: Option<Failure>,
     warnings: Vec<String>,
     leftovers: Vec<String>,
     failed: Vec<FailedOffering>,
     last_error: Option<(Time, String)>,
-    resuming: Option<resume::ObservedResources>,
     /// Since when capacity is waited for.
     waiting: Option<Time>,
+    /// The site that was seen to have some last.
+    room: Option<String>,
     /// The state that the journal has last.
     recorded: Option<(SagaState, bool, Option<Failure>)>,
-    /// How it was closed, if nothing was written down since.
-    closed: Option<SagaState>,
+    /// Whether it was closed and nothing was written down since.
+    closed: bool,
     out: Vec<Effect>,
 }
 
@@ -168,9 +109,7 @@ impl Saga {
         let attempt = order.tried.saturating_add(1);
         Self {
             order,
-            state: SagaState::Planned,
-            todo: Todo::Nothing,
-            wait: None,
+            state: State::Rest(SagaState::Planned),
             began: None,
             born: None,
             mark: 1,
@@ -180,34 +119,24 @@ impl Saga {
             image: 0,
             slots: BTreeMap::new(),
             sweeps: Vec::new(),
-            settle: Settle::default(),
-            since: Time::EPOCH,
-            tries: 0,
             submitted: None,
             host_retried: false,
             started: false,
-            ports: Vec::new(),
-            port: 0,
             fixed: None,
-            bound: false,
-            undo: None,
             ahead: 0,
             clock_mended: false,
             key_mended: false,
             destroy: false,
-            only_looks: false,
             stop: None,
-            host_keys: Vec::new(),
-            joining: None,
             failure: None,
             warnings: Vec::new(),
             leftovers: Vec::new(),
             failed,
             last_error: None,
-            resuming: None,
             waiting: None,
+            room: None,
             recorded: None,
-            closed: None,
+            closed: false,
             out: Vec::new(),
         }
     }
@@ -245,25 +174,28 @@ impl Saga {
             }
             Event::Answered(answer) => self.answered(*answer, now),
             Event::Woke => {
-                if self.wait.is_none_or(|due| due <= now) {
+                if self.next_deadline().is_none_or(|due| due <= now) {
                     self.ask(now);
                 }
             }
             Event::Interrupt(stop) => self.interrupted(stop, now),
             Event::Destroy => self.destroy(now),
-            Event::KeepKey => self.keep_key(),
+            Event::DestroyKeepingKey => {
+                self.keep_key();
+                self.destroy(now);
+            }
             Event::Resume => self.resume(now),
             Event::Extend { end } => self.extend(end, now),
             Event::Look => {
-                self.only_looks = true;
-                self.ask_now(Todo::LookList, now);
+                self.state = State::Rest(self.state());
+                self.ask_now(Phase::Look(self.state()), now);
             }
         }
         std::mem::take(&mut self.out)
     }
 
     fn record(&mut self, entry: Entry) {
-        self.closed = None;
+        self.closed = false;
         self.out.push(Effect::Record(entry));
     }
 
@@ -274,70 +206,80 @@ impl Saga {
         }
     }
 
-    /// Does something at once.
-    fn ask_now(&mut self, todo: Todo, now: Time) {
-        self.todo = todo;
-        self.ask(now);
+    /// Asks for something at once.
+    fn ask_now(&mut self, phase: Phase, now: Time) {
+        debug_assert_eq!(phase.at(), self.state(), "only an event leads to another state");
+        let Some(call) = self.call(&phase, now) else {
+            return self.fail_internal("there is nothing to create", now);
+        };
+        self.state = State::Asked(phase);
+        let key = format!("{}/{}/{}", self.order.id, self.mark, self.state());
+        self.out.push(Effect::Call { key, call: Box::new(call) });
     }
 
-    /// Does something later.
-    fn ask_at(&mut self, todo: Todo, at: Time) {
-        self.todo = todo;
-        self.wait = Some(at);
+    /// Asks for something at a time.
+    fn ask_at(&mut self, phase: Phase, at: Time) {
+        debug_assert_eq!(phase.at(), self.state(), "only an event leads to another state");
+        self.state = State::Waiting(phase, at);
     }
 
-    fn ask_in(&mut self, todo: Todo, now: Time, wait: Duration) {
-        self.ask_at(todo, now.plus(wait));
+    fn ask_in(&mut self, phase: Phase, now: Time, wait: Duration) {
+        self.ask_at(phase, now.plus(wait));
+    }
+
+    /// Asks for what is under way.
+    fn ask(&mut self, now: Time) {
+        match self.state.take() {
+            Some(phase) => self.ask_now(phase, now),
+            None => self.close(),
+        }
     }
 
     fn slot(&mut self, kind: Kind) -> &mut Slot {
         self.slots.entry(kind).or_default()
     }
 
+    fn is_open(&self, kind: Kind) -> bool {
+        self.slots.get(&kind).is_some_and(|slot| slot.open.is_some())
+    }
+
     fn text_id(&self, kind: Kind) -> String {
         self.id_of(kind).unwrap_or_default().to_owned()
     }
 
-    /// The call of what is to be done.
-    fn ask(&mut self, now: Time) {
-        self.wait = None;
+    fn call(&self, phase: &Phase, now: Time) -> Option<Call> {
         let id = |kind| self.text_id(kind);
-        let call = match self.todo.clone() {
-            Todo::Nothing => return self.close(),
-            Todo::KeyLook => Call::Keypair(self.order.key.name.clone()),
-            Todo::KeyImport => {
-                Call::ImportKeypair(self.order.key.name.clone(), self.order.key.public_key.clone().unwrap_or_default())
+        let key = &self.order.key;
+        Some(match phase {
+            Phase::Key(KeyCall::Look, _) => Call::Keypair(key.name.clone()),
+            Phase::Key(KeyCall::Import, _) => {
+                Call::ImportKeypair(key.name.clone(), key.public_key.clone().unwrap_or_default())
             }
-            Todo::GroupLook => Call::Groups,
-            Todo::GroupCreate => {
-                let marks = self.order.id.marks();
-                Call::CreateGroup(marks.group_name(), marks.group())
-            }
-            Todo::GroupRule => Call::AllowSsh(id(Kind::Group), self.order.ssh_from.clone().unwrap_or_default()),
-            Todo::Recheck => self.recheck_call(),
-            Todo::Create(kind) => match self.create_call(kind, now) {
-                Some(call) => call,
-                None => return self.fail_internal("there is nothing to create", now),
+            Phase::Require(requirement, _) => self.requirement_call(*requirement),
+            Phase::Create(creation) => self.create_call(creation, now)?,
+            Phase::Settle(creation) => match creation.kind {
+                Kind::Lease => Call::Leases,
+                Kind::Server => Call::Servers,
+                _ => Call::Addresses,
             },
-            Todo::SettleList(Kind::Lease) => Call::Leases,
-            Todo::SettleList(Kind::Server) => Call::Servers,
-            Todo::SettleList(_) | Todo::AddressList => Call::Addresses,
-            Todo::LeasePoll | Todo::ExtendPoll(_) => Call::Lease(id(Kind::Lease)),
-            Todo::ServerPoll => Call::Server(id(Kind::Server)),
-            Todo::ServerStart => Call::StartServer(id(Kind::Server)),
-            Todo::Console(_) | Todo::HostKeys => Call::Console(id(Kind::Server)),
-            Todo::PortList => Call::Ports(id(Kind::Server)),
-            Todo::Bind => Call::Bind(id(Kind::Address), self.ports.get(self.port).cloned().unwrap_or_default()),
-            Todo::AddressPoll => Call::Address(id(Kind::Address)),
-            Todo::Probe => self.probe_call(),
-            Todo::Joining => Call::Joined,
-            Todo::UndoList | Todo::ResumeList | Todo::LookList => self.inventory_call(),
-            Todo::UndoDelete(kind, id) => Call::Delete(kind, id),
-            Todo::Allocations => Call::Allocations,
-            Todo::Extend(end) => Call::ExtendLease(id(Kind::Lease), end),
-        };
-        let key = format!("{}/{}/{:?}", self.order.id, self.mark, self.todo);
-        self.out.push(Effect::Call { key, call: Box::new(call) });
+            Phase::LeasePoll | Phase::ExtendPoll(_) => Call::Lease(id(Kind::Lease)),
+            Phase::ServerPoll => Call::Server(id(Kind::Server)),
+            Phase::ServerStart => Call::StartServer(id(Kind::Server)),
+            Phase::Console(_) | Phase::HostKeys { .. } => Call::Console(id(Kind::Server)),
+            Phase::Reach(AddressCall::ListPorts, _) => Call::Ports(id(Kind::Server)),
+            Phase::Reach(AddressCall::ListAddresses, _) => Call::Addresses,
+            Phase::Reach(AddressCall::Bind, creation) => {
+                Call::Bind(id(Kind::Address), creation.ports.get(creation.port).cloned().unwrap_or_default())
+            }
+            Phase::Reach(AddressCall::Look, _) => Call::Address(id(Kind::Address)),
+            Phase::Probe { host_keys, .. } => self.probe_call(host_keys),
+            Phase::Joining { .. } => Call::Joined,
+            Phase::UndoList(undo) => self.inventory_call(undo.kinds.clone(), undo.devices.clone()),
+            Phase::Resume(_) | Phase::Look(_) => self.inventory_call(Kind::ALL.into_iter().collect(), BTreeSet::new()),
+            Phase::UndoDelete(_, kind, id) => Call::Delete(*kind, id.clone()),
+            Phase::Allocations => Call::Allocations,
+            Phase::Extend(extension) => Call::ExtendLease(id(Kind::Lease), extension.end),
+        })
     }
 
     fn answered(&mut self, answer: Answer, now: Time) {
@@ -347,37 +289,35 @@ impl Saga {
         {
             self.last_error = Some((now, error.to_string()));
         }
-        match self.todo.clone() {
-            Todo::Nothing => {}
-            Todo::KeyLook | Todo::KeyImport => self.on_key(answer, now),
-            Todo::GroupLook | Todo::GroupCreate | Todo::GroupRule => self.on_group(answer, now),
-            Todo::Recheck => self.on_recheck(answer, now),
-            Todo::Create(kind) => self.on_created(kind, answer, now),
-            Todo::SettleList(kind) => self.on_settle(kind, answer, now),
-            Todo::LeasePoll => self.on_lease(answer, now),
-            Todo::ServerPoll | Todo::ServerStart => self.on_server(answer, now),
-            Todo::Console(turn) => self.on_console(turn, answer, now),
-            Todo::PortList | Todo::AddressList | Todo::Bind | Todo::AddressPoll => self.on_address(answer, now),
-            Todo::HostKeys => self.on_host_keys(&answer, now),
-            Todo::Probe => self.on_probe(answer, now),
-            Todo::Joining => self.on_joined(answer, now),
-            Todo::UndoList => self.on_undo_list(answer, now),
-            Todo::UndoDelete(..) => self.on_undo_delete(&answer, now),
-            Todo::Allocations => self.on_room(answer, now),
-            Todo::ResumeList => self.on_resume_list(answer, now),
-            Todo::LookList => self.on_look_list(answer, now),
-            Todo::Extend(end) => self.on_extended(end, answer, now),
-            Todo::ExtendPoll(end) => self.on_extend_poll(end, answer, now),
+        let Some(phase) = self.state.take() else { return };
+        match (phase, answer) {
+            (Phase::Key(call, work), answer) => self.on_key(call, work, answer, now),
+            (Phase::Require(requirement, tries), answer) => self.on_requirement(requirement, tries, answer, now),
+            (Phase::Create(creation), answer) => self.on_created(creation, answer, now),
+            (Phase::Settle(creation), answer) => self.on_settle(creation, answer, now),
+            (Phase::LeasePoll, answer) => self.on_lease(answer, now),
+            (Phase::ServerPoll | Phase::ServerStart, answer) => self.on_server(answer, now),
+            (Phase::Console(event), answer) => self.on_console(event, answer, now),
+            (Phase::Reach(call, creation), answer) => self.on_address(call, creation, answer, now),
+            (Phase::HostKeys { since }, answer) => self.on_host_keys(since, &answer, now),
+            (Phase::Probe { since, host_keys }, answer) => self.on_probe(since, host_keys, answer, now),
+            (Phase::Joining { since, event }, Answer::Joined(joined)) => self.on_joined(since, event, joined, now),
+            (Phase::UndoList(undo), Answer::Inventory(all)) => self.on_undo_list(undo, &all, now),
+            (Phase::UndoList(undo), Answer::Failed(error)) => {
+                self.on_undo_list(undo, &Inventory { failed: vec![error], ..Inventory::default() }, now);
+            }
+            (Phase::UndoDelete(undo, ..), answer) => self.on_undo_delete(undo, &answer, now),
+            (Phase::Allocations, answer) => self.on_room(answer, now),
+            (Phase::Resume(resumption), answer) => self.on_resume_list(resumption, answer, now),
+            (Phase::Look(_), answer) => self.on_look_list(answer, now),
+            (Phase::Extend(extension), answer) => self.on_extended(extension, answer, now),
+            (Phase::ExtendPoll(extension), answer) => self.on_extend_poll(extension, answer, now),
+            _ => self.fail_internal("something else was asked for than what was answered", now),
         }
     }
 
-    fn inventory_call(&self) -> Call {
-        let kinds: BTreeSet<Kind> = match &self.undo {
-            Some(undo) => undo.kinds.clone(),
-            None => Kind::ALL.into_iter().collect(),
-        };
+    fn inventory_call(&self, kinds: BTreeSet<Kind>, devices: BTreeSet<String>) -> Call {
         let kinds: BTreeSet<Kind> = kinds.into_iter().filter(|kind| *kind != Kind::Lease || self.may_lease()).collect();
-        let devices = self.undo.as_ref().map(|undo| undo.devices.clone()).unwrap_or_default();
         let key = self.owned_key().filter(|_| kinds.contains(&Kind::Key));
         Call::Inventory { kinds, devices, key }
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
-use super::undo::Then;
+use super::state::{AddressCall, Creation, Phase, Then};
 use super::words;
-use super::{Answer, Call, Login, Probe, Saga, Todo};
+use super::{Answer, Call, Login, Probe, Saga};
 use crate::openstack::classify::Meaning;
 use crate::openstack::port::{CloudError, FloatingIp};
-use crate::provision::hostkey;
-use crate::provision::journal::{Entry, Kind};
+use crate::provision::hostkey::{self, HostKey};
+use crate::provision::journal::Kind;
 use crate::provision::order::Verify;
 
 /// How long binding may take.
@@ -29,126 +29,99 @@ const JOINING: Duration = Duration::from_secs(600);
 const PROBE: Duration = Duration::from_secs(10);
 
 impl Saga {
-    pub(super) fn begin_address(&mut self, turn: Turn, now: Time) {
-        match turn {
-            // The repeat of a create that nobody saw.
-            Turn::NotFound if !self.ports.is_empty() => self.repeat(Kind::Address, now),
-            Turn::Found if self.id_of(Kind::Address).is_some() => self.ask_now(Todo::PortList, now),
-            _ => {
-                self.port = 0;
-                self.settle = super::Settle::default();
-                self.ask_now(Todo::PortList, now);
+    /// Goes on with the address from where an event led.
+    pub(super) fn continue_address(&mut self, from: SagaState, turn: Turn, mut creation: Creation, now: Time) {
+        match (turn, from) {
+            (Turn::Found | Turn::Created, SagaState::FipIntent) => self.bind(creation, now),
+            (Turn::PortRefused, _) => {
+                (creation.port, creation.bound) = (creation.port + 1, false);
+                let is_there = self.id_of(Kind::Address).is_some();
+                if is_there { self.bind(creation, now) } else { self.intend(creation, now) }
             }
+            // The repeat of a create that nobody saw.
+            (Turn::NotFound, _) if !creation.ports.is_empty() => self.repeat(creation, now),
+            (Turn::NotFound, _) => {
+                self.ask_now(Phase::Reach(AddressCall::ListPorts, Creation::new(Kind::Address, creation.since)), now);
+            }
+            _ => self.ask_now(Phase::Reach(AddressCall::ListPorts, Creation { since: now, ..creation }), now),
         }
     }
 
-    pub(super) fn address_known(&mut self, address: &FloatingIp) {
+    pub(super) fn address_known(&mut self, creation: &mut Creation, address: &FloatingIp) {
         self.done(Kind::Address, address.id.clone(), address.address.clone(), None);
-        if let Some(at) = address.port.as_ref().and_then(|port| self.ports.iter().position(|known| known == port)) {
-            self.port = at;
-            self.bound = true;
-        } else {
-            self.bound = false;
-        }
-    }
-
-    pub(super) fn address_is_bound(&self) -> bool {
-        self.bound
-    }
-
-    pub(super) fn address_made(&mut self, address: FloatingIp, now: Time) {
-        self.address_known(&address);
-        self.turn_keeping(Turn::Created, now);
-        self.bind(now);
+        let at = address.port.as_ref().and_then(|port| creation.ports.iter().position(|known| known == port));
+        creation.port = at.unwrap_or(creation.port);
+        creation.bound = at.is_some();
     }
 
     /// Binds the address, or sees whether it is bound.
-    fn bind(&mut self, now: Time) {
-        let todo = if self.bound { Todo::AddressPoll } else { Todo::Bind };
-        self.ask_now(todo, now);
+    fn bind(&mut self, creation: Creation, now: Time) {
+        let call = if creation.bound { AddressCall::Look } else { AddressCall::Bind };
+        self.ask_now(Phase::Reach(call, creation), now);
     }
 
-    pub(super) fn on_address(&mut self, answer: Answer, now: Time) {
-        let is_over = now.since(self.since) > BINDING;
-        match (self.todo.clone(), answer) {
-            (_, Answer::Ports(ports)) => {
-                self.ports = ports.iter().filter(|port| port.ipv4().is_some()).map(|port| port.id.clone()).collect();
-                if self.fixed.is_none() {
-                    self.fixed = ports.iter().find_map(|port| port.ipv4().map(str::to_owned));
+    pub(super) fn on_address(&mut self, call: AddressCall, mut creation: Creation, answer: Answer, now: Time) {
+        let is_over = now.since(creation.since) > BINDING;
+        match (call, answer) {
+            (AddressCall::ListPorts, Answer::Ports(ports)) => {
+                let usable = ports.iter().filter(|port| port.ipv4().is_some());
+                creation.ports = usable.map(|port| port.id.clone()).collect();
+                self.fixed = self.fixed.take().or_else(|| ports.iter().find_map(|port| port.ipv4().map(str::to_owned)));
+                match creation.ports.is_empty() {
+                    true if is_over => self.go_without("the server has no port of IPv4", now),
+                    true => self.ask_in(Phase::Reach(call, creation), now, LOOK),
+                    false => self.ask_now(Phase::Reach(AddressCall::ListAddresses, creation), now),
                 }
-                if self.ports.is_empty() && !is_over {
-                    return self.ask_in(Todo::PortList, now, LOOK);
-                }
-                if self.ports.is_empty() {
-                    return self.go_without("the server has no port of IPv4", now);
-                }
-                self.ask_now(Todo::AddressList, now);
             }
-            (_, Answer::Addresses(addresses)) => {
+            (AddressCall::ListAddresses, Answer::Addresses(addresses)) => {
                 let marks = self.order.id.marks();
-                let mine = addresses.iter().filter(|address| marks.address_attempt(address).is_some());
-                match mine.min_by_key(|address| address.created).cloned() {
+                let mine = addresses.into_iter().filter(|address| marks.address_attempt(address).is_some());
+                match mine.min_by_key(|address| address.created) {
                     Some(address) => {
-                        self.address_known(&address);
-                        self.turn_keeping(Turn::Found, now);
-                        self.bind(now);
+                        self.address_known(&mut creation, &address);
+                        self.turn_with(Phase::Reach(call, creation), Turn::Found, now);
                     }
-                    None => self.create_address(now),
+                    None => self.intend(creation, now),
                 }
             }
-            (Todo::Bind, Answer::Address(_)) => {
-                self.bound = true;
-                self.ask_now(Todo::AddressPoll, now);
+            (AddressCall::Bind, Answer::Address(_)) => {
+                creation.bound = true;
+                self.ask_now(Phase::Reach(AddressCall::Look, creation), now);
             }
-            (Todo::AddressPoll, Answer::Address(address)) => {
-                let wanted = self.ports.get(self.port);
-                match address.port.as_ref() {
-                    // An answer to a create may be older than what it made.
-                    None if is_over => self.go_without("the floating IP stays unbound", now),
-                    port if port == wanted && wanted.is_some() => self.turn(Turn::FipBound, now),
-                    _ if is_over => self.go_without("the floating IP stays bound elsewhere", now),
-                    None => {
-                        self.bound = false;
-                        self.ask_in(Todo::Bind, now, LOOK);
-                    }
-                    _ => self.ask_in(Todo::AddressPoll, now, LOOK),
+            (AddressCall::Look, Answer::Address(address)) => match address.port.as_ref() {
+                // An answer to a create may be older than what it made.
+                None if is_over => self.go_without("the floating IP stays unbound", now),
+                port if port.is_some() && port == creation.ports.get(creation.port) => self.turn(Turn::FipBound, now),
+                _ if is_over => self.go_without("the floating IP stays bound elsewhere", now),
+                None => {
+                    creation.bound = false;
+                    self.ask_in(Phase::Reach(AddressCall::Bind, creation), now, LOOK);
                 }
+                Some(_) => self.ask_in(Phase::Reach(call, creation), now, LOOK),
+            },
+            (AddressCall::Bind, Answer::Failed(error))
+                if matches!(error.meaning, Meaning::NextPort | Meaning::Invalid) =>
+            {
+                self.port_refused(creation, &error, now);
             }
-            (todo, Answer::Failed(error)) => self.address_failed(todo, &error, is_over, now),
+            (_, Answer::Failed(error)) => {
+                let may_pass = error.is_passing() || error.is_gone() && self.id_of(Kind::Address).is_some();
+                if may_pass && !is_over {
+                    return self.ask_in(Phase::Reach(call, creation), now, LOOK);
+                }
+                self.go_without(&error.to_string(), now);
+            }
             _ => self.fail_internal("an address was asked for, something else came", now),
         }
     }
 
-    fn address_failed(&mut self, todo: Todo, error: &CloudError, is_over: bool, now: Time) {
-        match error.meaning {
-            Meaning::NextPort | Meaning::Invalid if todo == Todo::Bind => self.port_refused(error, now),
-            _ if error.is_passing() && !is_over => self.ask_in(todo, now, LOOK),
-            _ if error.is_gone() && self.id_of(Kind::Address).is_some() && !is_over => self.ask_in(todo, now, LOOK),
-            _ => self.go_without(&error.to_string(), now),
-        }
-    }
-
     /// A port takes no address: the next one, or none.
-    fn port_refused(&mut self, error: &CloudError, now: Time) {
-        if self.port + 1 < self.ports.len() {
-            self.turn_keeping(Turn::PortRefused, now);
-            self.port += 1;
-            self.bound = false;
-            return if self.id_of(Kind::Address).is_some() { self.bind(now) } else { self.create_address(now) };
+    pub(super) fn port_refused(&mut self, creation: Creation, error: &CloudError, now: Time) {
+        if creation.port_left() {
+            return self.turn_with(Phase::Reach(AddressCall::Bind, creation), Turn::PortRefused, now);
         }
-        let text = error.to_string();
-        self.warn_without(&text);
+        self.warn_without(&error.to_string());
         self.begin_undo(&[Kind::Address], Then::Turn(Turn::PortRefused), now);
-    }
-
-    /// The create of an address was refused.
-    pub(super) fn address_refused(&mut self, error: &CloudError, now: Time) {
-        let mark = self.slot(Kind::Address).open.take().unwrap_or(self.mark);
-        self.record(Entry::Failed { object: Kind::Address, mark, why: error.to_string() });
-        match error.meaning {
-            Meaning::NextPort => self.port_refused(error, now),
-            _ => self.go_without(&error.to_string(), now),
-        }
     }
 
     fn warn_without(&mut self, why: &str) {
@@ -158,7 +131,7 @@ impl Saga {
     }
 
     /// Goes on without an address from outside; one that was made is removed.
-    fn go_without(&mut self, why: &str, now: Time) {
+    pub(super) fn go_without(&mut self, why: &str, now: Time) {
         self.warn_without(why);
         if self.order.verify == Verify::Join {
             self.warn("whether its worker joined was not looked at".to_owned());
@@ -169,34 +142,33 @@ impl Saga {
         self.turn(Turn::FipExhausted, now);
     }
 
-    pub(super) fn probe_call(&self) -> Call {
+    pub(super) fn probe_call(&self, host_keys: &[HostKey]) -> Call {
         let outside = self.detail_of(Kind::Address).map(str::to_owned);
         let address = outside.or_else(|| self.fixed.clone()).unwrap_or_default();
         let deep = self.order.verify == Verify::Login;
         let user = self.image().and_then(|image| image.user.clone()).filter(|_| deep);
         let expects = self.choice().and_then(|choice| choice.expects);
-        let host_keys = self.host_keys.clone();
+        let host_keys = host_keys.to_vec();
         Call::Probe { address, login: user.map(|user| Login { user, expects, host_keys }) }
     }
 
-    pub(super) fn begin_verifying(&mut self, now: Time) {
-        self.joining = None;
-        self.host_keys.clear();
-        self.ask_now(self.next_look(), now);
-    }
-
     /// What is looked at next: before a login the console is read, for the keys that the machine has to show.
-    fn next_look(&self) -> Todo {
-        let wants_keys = self.order.verify == Verify::Login && self.host_keys.is_empty();
-        if wants_keys && self.id_of(Kind::Server).is_some() { Todo::HostKeys } else { Todo::Probe }
+    pub(super) fn next_look(&self, since: Time, host_keys: Vec<HostKey>) -> Phase {
+        let wants_keys = self.order.verify == Verify::Login && host_keys.is_empty();
+        if wants_keys && self.id_of(Kind::Server).is_some() {
+            Phase::HostKeys { since }
+        } else {
+            Phase::Probe { since, host_keys }
+        }
     }
 
     /// A console that cannot be had, or shows no keys yet, holds nothing up.
-    pub(super) fn on_host_keys(&mut self, answer: &Answer, now: Time) {
-        if let Answer::Console(Some(text)) = answer {
-            self.host_keys = hostkey::of_console(text);
-        }
-        self.ask_now(Todo::Probe, now);
+    pub(super) fn on_host_keys(&mut self, since: Time, answer: &Answer, now: Time) {
+        let host_keys = match answer {
+            Answer::Console(Some(text)) => hostkey::of_console(text),
+            _ => Vec::new(),
+        };
+        self.ask_now(Phase::Probe { since, host_keys }, now);
     }
 
     /// The machine is there; its worker may have to be as well before a turn is taken.
@@ -204,27 +176,23 @@ impl Saga {
         if self.order.verify != Verify::Join {
             return self.turn(turn, now);
         }
-        self.joining = Some((turn, now));
-        self.ask_now(Todo::Joining, now);
+        self.ask_now(Phase::Joining { since: now, event: turn }, now);
     }
 
-    pub(super) fn on_joined(&mut self, answer: Answer, now: Time) {
-        let (turn, since) = self.joining.unwrap_or((Turn::Answered, now));
-        match answer {
-            Answer::Joined(Ok(true)) => self.turn(turn, now),
-            Answer::Joined(why) if now.since(since) >= JOINING => {
+    pub(super) fn on_joined(&mut self, since: Time, event: Turn, joined: Result<bool, String>, now: Time) {
+        match joined {
+            Ok(true) => self.turn(event, now),
+            why if now.since(since) >= JOINING => {
                 self.failure = Some(words::not_joined(&self.order.id, why.err().as_deref()));
                 self.turn(Turn::VerifyDeadline, now);
             }
-            Answer::Joined(_) => self.ask_in(Todo::Joining, now, PROBE),
-            _ => self.fail_internal("a worker was asked for, something else came", now),
+            _ => self.ask_in(Phase::Joining { since, event }, now, PROBE),
         }
     }
 
-    pub(super) fn on_probe(&mut self, answer: Answer, now: Time) {
-        debug_assert!(self.state == SagaState::Verifying);
+    pub(super) fn on_probe(&mut self, since: Time, host_keys: Vec<HostKey>, answer: Answer, now: Time) {
         let outside = self.id_of(Kind::Address).is_some();
-        let waited = now.since(self.since);
+        let waited = now.since(since);
         match answer {
             Answer::Probed(Probe::Answered) => self.answered_well(Turn::Answered, now),
             Answer::Probed(Probe::Stranger(how)) => {
@@ -245,7 +213,7 @@ impl Saga {
                 self.failure = Some(words::unreachable(&address));
                 self.turn(Turn::VerifyDeadline, now);
             }
-            _ => self.ask_in(self.next_look(), now, PROBE),
+            _ => self.ask_in(self.next_look(since, host_keys), now, PROBE),
         }
     }
 }

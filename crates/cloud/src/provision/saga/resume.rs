@@ -1,23 +1,14 @@
 //! Taking a deployment up again: from the lines of its journal, and from what the cloud shows. Owns the reading of the journal,
 //! which believes only what is written.
 
-use orlop_core::machine::saga::{Event as Turn, MACHINE, SagaState};
+use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
+use super::end::LOOK;
+use super::state::{Found, Phase, Resumption, State};
 use super::wait::{LeaseReadiness, UNSEEN, readiness};
-use super::{Answer, Inventory, Saga, Todo, words};
+use super::{Answer, Inventory, Saga, words};
 use crate::provision::journal::{Entry, Kind, Line};
-
-/// What the cloud showed of a deployment that is taken up again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ObservedResources {
-    pub(super) lease_gone: bool,
-    pub(super) lease_young: bool,
-    pub(super) lease_bare: bool,
-    pub(super) server: bool,
-    /// Why the lease is no more.
-    pub(super) over: Option<&'static str>,
-}
 
 /// A saga as its journal tells; nothing if no plan was written, so that nothing was ever asked for.
 #[must_use]
@@ -38,11 +29,11 @@ pub fn replayed(lines: &[Line]) -> Option<Saga> {
 
 impl Saga {
     fn replay(&mut self, line: &Line) {
-        self.closed = None;
+        self.closed = false;
         match &line.entry {
             Entry::Open { .. } | Entry::Plan(_) | Entry::UndoIntent { .. } => {}
-            Entry::Close { state } => {
-                self.closed = Some(*state);
+            Entry::Close { .. } => {
+                self.closed = true;
                 // Where a machine is there, it is closed once nothing is watched for any more.
                 if !self.watched().is_empty() {
                     self.sweeps.retain(|(kind, _, _)| *kind == Kind::Key);
@@ -60,7 +51,7 @@ impl Saga {
             Entry::Done { object, id, detail, until } => self.know(*object, id.clone(), detail.clone(), *until),
             Entry::Failed { object, .. } => self.slot(*object).open = None,
             Entry::Observed { state, destroy, failure } => {
-                self.state = *state;
+                self.state = State::Rest(*state);
                 self.destroy |= destroy;
                 self.failure.clone_from(failure);
                 self.recorded = Some((*state, *destroy, failure.clone()));
@@ -78,47 +69,47 @@ impl Saga {
 
     pub(super) fn resume(&mut self, now: Time) {
         self.began = Some(now);
-        self.since = now;
         self.stop = None;
+        self.state = State::Rest(self.state());
         // Whoever died may have been asking.
-        let open: Vec<(Kind, u32)> = self.slots.iter().filter_map(|(kind, slot)| Some((*kind, slot.open?))).collect();
-        for (kind, mark) in open {
-            self.sweep(kind, mark, now);
-        }
-        match self.state {
+        self.sweep_open(now);
+        match self.state() {
             // The journal tells what was there when it was written.
-            SagaState::Ready | SagaState::Degraded => self.ask_now(Todo::ResumeList, now),
+            SagaState::Ready | SagaState::Degraded => self.look_before_resuming(now),
             SagaState::Leftover | SagaState::RollingBack | SagaState::Unreachable => {
                 self.leftovers.clear();
-                if self.state == SagaState::Unreachable {
+                if self.state() == SagaState::Unreachable {
                     self.failure = None;
                 }
                 self.turn(Turn::Resume, now);
             }
-            state if MACHINE.is_terminal(state) && state != SagaState::Kept => self.close(),
+            state if state.is_final() && state != SagaState::Kept => self.close(),
             state => {
                 self.failure = None;
                 if state == SagaState::CapacityWait {
                     // Nothing is asked for before it was seen to be free.
                     self.nothing_is_free();
                 }
-                let is_open = |kind| self.slots.get(&kind).is_some_and(|slot: &super::Slot| slot.open.is_some());
-                if [Kind::Lease, Kind::Server, Kind::Address].into_iter().any(is_open) {
-                    self.resuming = Some(ObservedResources::default());
+                if [Kind::Lease, Kind::Server, Kind::Address].into_iter().any(|kind| self.is_open(kind)) {
                     return self.turn(Turn::Resume, now);
                 }
-                self.ask_now(Todo::ResumeList, now);
+                self.look_before_resuming(now);
             }
         }
     }
 
-    pub(super) fn on_resume_list(&mut self, answer: Answer, now: Time) {
-        let Answer::Inventory(all) = answer else { return self.ask_in(Todo::ResumeList, now, super::end::LOOK) };
+    fn look_before_resuming(&mut self, now: Time) {
+        let resumption = Resumption { at: self.state(), tries: 0, found: None };
+        self.ask_now(Phase::Resume(resumption), now);
+    }
+
+    pub(super) fn on_resume_list(&mut self, mut resumption: Resumption, answer: Answer, now: Time) {
+        let Answer::Inventory(all) = answer else { return self.ask_in(Phase::Resume(resumption), now, LOOK) };
         let needed = [Kind::Lease, Kind::Server];
         if needed.into_iter().any(|kind| all.failed_for(kind)) {
-            self.tries += 1;
-            if self.tries < 10 {
-                return self.ask_in(Todo::ResumeList, now, super::end::LOOK);
+            resumption.tries += 1;
+            if resumption.tries < 10 {
+                return self.ask_in(Phase::Resume(resumption), now, LOOK);
             }
             let error = all.failed.first().cloned();
             self.failure = error.map(|error| words::unavailable(&error, now));
@@ -130,16 +121,18 @@ impl Saga {
         }
         // What was made just now may not be listed yet.
         if self.is_unlisted(&all) && self.submitted.is_some_and(|at| now.since(at) <= UNSEEN) {
-            return self.ask_in(Todo::ResumeList, now, super::end::LOOK);
+            return self.ask_in(Phase::Resume(resumption), now, LOOK);
         }
         if self.is_good() {
             let turn = if self.has_ended(&all, now) { Turn::LeaseEnded } else { Turn::Resume };
             return self.turn(turn, now);
         }
-        let found = self.found(&all);
-        self.failure = found.over.map(words::lease_failed);
-        self.resuming = Some(found);
-        self.turn(Turn::Resume, now);
+        resumption.found = self.found(&all);
+        self.failure = match resumption.found {
+            Some(Found::LeaseGone(why)) => Some(words::lease_failed(why)),
+            _ => None,
+        };
+        self.turn_with(Phase::Resume(resumption), Turn::Resume, now);
     }
 
     /// Whether something was made, as the journal says, and is not listed.
@@ -149,20 +142,17 @@ impl Saga {
         self.id_of(Kind::Lease).is_some_and(|id| !lease(id)) || self.id_of(Kind::Server).is_some_and(|id| !server(id))
     }
 
-    fn found(&self, all: &Inventory) -> ObservedResources {
-        let mut found = ObservedResources::default();
+    fn found(&self, all: &Inventory) -> Option<Found> {
         let lease = self.id_of(Kind::Lease);
         let is_leased = self.choice().is_none_or(|choice| choice.reserve.is_some());
-        found.server = self.id_of(Kind::Server).is_some_and(|id| all.servers.iter().any(|server| server.id == id));
-        match lease.and_then(|id| all.leases.iter().find(|lease| lease.id == id)) {
-            Some(lease) => match readiness(lease) {
-                LeaseReadiness::Active => found.lease_bare = !found.server,
-                LeaseReadiness::Young => found.lease_young = true,
-                LeaseReadiness::Over(why) => (found.lease_gone, found.over) = (true, Some(why)),
-            },
-            None if lease.is_some() && is_leased => (found.lease_gone, found.over) = (true, Some("lease is gone")),
-            None => {}
+        let has_server = self.id_of(Kind::Server).is_some_and(|id| all.servers.iter().any(|server| server.id == id));
+        let server = Some(Found::Server).filter(|_| has_server);
+        match lease.and_then(|id| all.leases.iter().find(|lease| lease.id == id)).map(readiness) {
+            Some(LeaseReadiness::Active) => server.or(Some(Found::LeaseBare)),
+            Some(LeaseReadiness::Young) => Some(Found::LeaseYoung),
+            Some(LeaseReadiness::Over(why)) => Some(Found::LeaseGone(why)),
+            None if lease.is_some() && is_leased => Some(Found::LeaseGone("lease is gone")),
+            None => server,
         }
-        found
     }
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::exit::Exit;
 use crate::openstack::classify::{Meaning, Service};
 use crate::openstack::port::{CloudError, Keypair, Limits, Reached};
+use crate::provision::journal::Line;
 use crate::provision::mark::DeploymentId;
 use crate::provision::order::Choice;
 
@@ -116,6 +117,30 @@ proptest! {
             all
         };
         prop_assert_eq!(run(), run());
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_journal_tells_state_and_objects_of_its_saga_after_any_events(numbers in prop::collection::vec(any::<u8>(), 0..120)) {
+        let mut saga = Saga::new(order(), Vec::new());
+        let mut lines = Vec::new();
+        let mut now = Time::EPOCH;
+        let mut write = |entry: Entry, ts: Time| {
+            lines.push(Line { seq: lines.len() as u64 + 1, ts, attempt: 1, entry });
+            replayed(&lines).expect("a plan was written")
+        };
+        let mut told = write(Entry::Plan(Box::new(order())), now);
+        for event in std::iter::once(Event::Start).chain(numbers.into_iter().map(event)) {
+            now = now.plus(Duration::from_secs(20));
+            for effect in saga.on(event, now) {
+                if let Effect::Record(entry) = effect {
+                    told = write(entry, now);
+                }
+            }
+            assert_eq!(told.state(), saga.state());
+            assert_eq!(Kind::ALL.map(|kind| told.id_of(kind)), Kind::ALL.map(|kind| saga.id_of(kind)));
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use orlop_core::machine::lease::LeaseState;
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
-use super::{Answer, Inventory, Saga, Todo};
+use super::state::{Phase, Then, Undo};
+use super::{Answer, Inventory, Saga};
 use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
 
@@ -25,41 +26,14 @@ const LATE: Duration = Duration::from_secs(150);
 /// Between the two listings that have to be empty.
 const APART: Duration = Duration::from_secs(60);
 
-/// What follows once it is gone.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Then {
-    /// A turn.
-    Turn(Turn),
-    /// Another server in the same lease.
-    HostRetry,
-    /// Nothing: only what is no part of the machine was removed.
-    Watched,
-}
-
-/// Removing, under way.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Undo {
-    pub(super) kinds: BTreeSet<Kind>,
-    pub(super) devices: BTreeSet<String>,
-    then: Then,
-    since: Time,
-    /// When a deletion was last asked for.
-    asked: BTreeMap<(Kind, String), Time>,
-    /// When a listing was first empty.
-    empty: Option<Time>,
-    found: Vec<(Kind, String, String)>,
-    last_failure: Option<String>,
-    /// Looks that did not find a keypair that was made.
-    missed: u32,
-}
-
 impl Saga {
     pub(super) fn begin_undo(&mut self, kinds: &[Kind], then: Then, now: Time) {
         let mut devices = BTreeSet::new();
         if kinds.contains(&Kind::Port) {
             devices.extend(self.id_of(Kind::Server).map(str::to_owned));
         }
-        self.undo = Some(Undo {
+        let undo = Undo {
+            at: self.state(),
             kinds: kinds.iter().copied().collect(),
             devices,
             then,
@@ -69,8 +43,8 @@ impl Saga {
             found: Vec::new(),
             last_failure: None,
             missed: 0,
-        });
-        self.ask_now(Todo::UndoList, now);
+        };
+        self.ask_now(Phase::UndoList(Box::new(undo)), now);
     }
 
     /// Watches, behind a machine that is there, for what nobody saw being made: a second one is removed.
@@ -81,7 +55,7 @@ impl Saga {
 
     /// Kinds of what may still show up beside a machine that is there.
     pub(super) fn watched(&self) -> Vec<Kind> {
-        let has_machine = self.is_good() || matches!(self.state, SagaState::Unreachable | SagaState::Mismatch);
+        let has_machine = self.is_good() || matches!(self.state(), SagaState::Unreachable | SagaState::Mismatch);
         // There can be only one key of a name.
         let kinds = self.sweeps.iter().map(|(kind, _, _)| *kind).filter(|kind| *kind != Kind::Key);
         if has_machine { kinds.collect() } else { Vec::new() }
@@ -90,7 +64,7 @@ impl Saga {
     /// Until when it is watched for what nobody saw being made, if it is.
     #[must_use]
     pub fn watches_until(&self) -> Option<Time> {
-        self.undo.as_ref().filter(|undo| undo.then == Then::Watched)?;
+        self.state.undo().filter(|undo| undo.then == Then::Watched)?;
         self.sweeps.iter().map(|(_, _, asked)| asked.plus(LATE).plus(APART)).max()
     }
 
@@ -158,68 +132,38 @@ impl Saga {
         is_named && young && fits && lease.project_id == self.order.project_id
     }
 
-    pub(super) fn on_undo_list(&mut self, answer: Answer, now: Time) {
-        let Some(mut undo) = self.undo.take() else { return self.fail_internal("nothing is being removed", now) };
-        let all = match answer {
-            Answer::Inventory(all) => *all,
-            Answer::Failed(error) => Inventory { failed: vec![error], ..Inventory::default() },
-            _ => return self.fail_internal("an inventory was asked for, something else came", now),
-        };
+    pub(super) fn on_undo_list(&mut self, mut undo: Box<Undo>, all: &Inventory, now: Time) {
         undo.devices.extend(
             all.servers
                 .iter()
                 .filter(|server| self.order.id.marks().owns_server(server))
                 .map(|server| server.id.clone()),
         );
-        undo.found = self.unwanted(&all, &undo);
+        undo.found = self.unwanted(all, &undo);
         undo.last_failure = all.failed.first().map(ToString::to_string).or(undo.last_failure.take());
-        self.note_gone(&undo, &all);
+        self.note_gone(&undo, all);
         let is_spent = now.since(undo.since) >= BUDGET;
         if undo.found.is_empty() && all.failed.is_empty() {
             let has_key = undo.kinds.contains(&Kind::Key) && undo.then != Then::Watched && self.owned_key().is_some();
             undo.missed += 1;
             // A keypair is not in a list: one look that does not find it may have met a liar.
-            let again = has_key && undo.missed < 2;
-            self.undo = Some(undo);
-            if again {
-                return self.ask_in(Todo::UndoList, now, Duration::from_secs(1));
+            if has_key && undo.missed < 2 {
+                return self.ask_in(Phase::UndoList(undo), now, Duration::from_secs(1));
             }
-            return self.nothing_listed(now);
+            return self.nothing_listed(undo, now);
         }
         undo.missed = 0;
         undo.empty = None;
         if is_spent {
-            self.undo = Some(undo);
-            return self.spent(now);
+            return self.spent(&undo, now);
         }
-        let next = self.next_deletion(&undo, now);
-        if let Some((kind, id)) = &next {
-            if !undo.asked.contains_key(&(*kind, id.clone())) {
-                self.record(Entry::UndoIntent { object: *kind, id: id.clone() });
-            }
-            undo.asked.insert((*kind, id.clone()), now);
+        let Some((kind, id)) = undo.next_deletion(now) else {
+            return self.ask_in(Phase::UndoList(undo), now, LOOK);
+        };
+        if undo.asked.insert((kind, id.clone()), now).is_none() {
+            self.record(Entry::UndoIntent { object: kind, id: id.clone() });
         }
-        self.undo = Some(undo);
-        match next {
-            Some((kind, id)) => self.ask_now(Todo::UndoDelete(kind, id), now),
-            None => self.ask_in(Todo::UndoList, now, LOOK),
-        }
-    }
-
-    /// The next thing to delete: in the order of kinds, each once a minute, what depends on it being gone before.
-    fn next_deletion(&self, undo: &Undo, now: Time) -> Option<(Kind, String)> {
-        for (kind, id, _) in &undo.found {
-            let waits_for_server = matches!(kind, Kind::Group | Kind::Lease | Kind::Port | Kind::Key);
-            let has_server = undo.found.iter().any(|(other, _, _)| *other == Kind::Server);
-            if waits_for_server && has_server && now.since(undo.since) < PATIENCE {
-                return None;
-            }
-            let asked = undo.asked.get(&(*kind, id.clone()));
-            if asked.is_none_or(|asked| now.since(*asked) >= REPEAT) {
-                return Some((*kind, id.clone()));
-            }
-        }
-        None
+        self.ask_now(Phase::UndoDelete(undo, kind, id), now);
     }
 
     /// Writes down what was asked to go and is not listed any more.
@@ -249,59 +193,43 @@ impl Saga {
         }
     }
 
-    pub(super) fn on_undo_delete(&mut self, answer: &Answer, now: Time) {
+    pub(super) fn on_undo_delete(&mut self, mut undo: Box<Undo>, answer: &Answer, now: Time) {
         if let Answer::Failed(error) = answer
             && !error.is_gone()
-            && let Some(undo) = &mut self.undo
         {
             undo.last_failure = Some(error.to_string());
         }
         // What a listing says counts, not this answer. Much is gone at once; the rest is looked for less often.
-        self.ask_in(Todo::UndoList, now, Duration::from_secs(1));
+        self.ask_in(Phase::UndoList(undo), now, Duration::from_secs(1));
     }
 
     /// Nothing is listed: it is over, unless something may still show.
-    fn nothing_listed(&mut self, now: Time) {
-        let Some(undo) = &mut self.undo else { return };
-        let kinds = undo.kinds.clone();
-        let late =
-            self.sweeps.iter().filter(|(kind, _, _)| kinds.contains(kind)).map(|(_, _, asked)| asked.plus(LATE)).max();
+    fn nothing_listed(&mut self, mut undo: Box<Undo>, now: Time) {
+        let of_these = self.sweeps.iter().filter(|(kind, ..)| undo.kinds.contains(kind));
         // Another attempt goes on: what shows up late is removed before the end.
-        let must_be_sure = late.is_some() && matches!(undo.then, Then::Turn(Turn::AllGone) | Then::Watched);
-        if must_be_sure {
-            let first_allowed = late.unwrap_or(now);
+        if let Some(first_allowed) = of_these.map(|(_, _, asked)| asked.plus(LATE)).max()
+            && matches!(undo.then, Then::Turn(Turn::AllGone) | Then::Watched)
+        {
             if now < first_allowed {
                 undo.empty = None;
-                return self.ask_at(Todo::UndoList, first_allowed);
+                return self.ask_at(Phase::UndoList(undo), first_allowed);
             }
-            match undo.empty {
-                None => {
-                    undo.empty = Some(now);
-                    return self.ask_in(Todo::UndoList, now, APART);
-                }
-                Some(first) if now.since(first) < APART => return self.ask_at(Todo::UndoList, first.plus(APART)),
-                Some(_) => self.sweeps.retain(|(kind, _, _)| !kinds.contains(kind)),
+            let second = undo.empty.get_or_insert(now).plus(APART);
+            if now < second {
+                return self.ask_at(Phase::UndoList(undo), second);
             }
+            self.sweeps.retain(|(kind, ..)| !undo.kinds.contains(kind));
         }
-        let then = self.undo.take().map(|undo| undo.then);
-        for kind in kinds {
-            if matches!(then, Some(Then::Watched)) {
-                continue;
+        for kind in undo.kinds.iter().filter(|_| undo.then != Then::Watched) {
+            if let Some(id) = self.id_of(*kind).map(str::to_owned) {
+                self.forget(*kind, &id);
             }
-            if let Some(id) = self.id_of(kind).map(str::to_owned) {
-                self.forget(kind, &id);
-            }
-            self.slot(kind).open = None;
+            self.slot(*kind).open = None;
         }
-        self.follow(then, now);
-    }
-
-    fn follow(&mut self, then: Option<Then>, now: Time) {
-        match then {
-            Some(Then::Turn(turn)) => self.turn(turn, now),
-            Some(Then::HostRetry) => self.host_retry(now),
-            Some(Then::Watched) => self.close(),
-            None => self.fail_internal("nothing is being removed", now),
+        match undo.then {
+            Then::Turn(turn) => self.turn(turn, now),
+            Then::HostRetry => self.host_retry(now),
+            Then::Watched => self.close(),
         }
     }
 
@@ -318,14 +246,13 @@ impl Saga {
     }
 
     /// The time for removing is spent.
-    fn spent(&mut self, now: Time) {
-        let Some(undo) = self.undo.take() else { return };
+    fn spent(&mut self, undo: &Undo, now: Time) {
         let described = |(kind, id, words): &(Kind, String, String)| {
             format!("{} {id} ({})", kind.as_str(), self.leftover(*kind, words))
         };
         let left: Vec<String> = undo.found.iter().map(described).collect();
         let why = undo.last_failure.clone().unwrap_or_default();
-        if self.state != SagaState::RollingBack && self.state != SagaState::NextOffering {
+        if !matches!(undo.at, SagaState::RollingBack | SagaState::NextOffering) {
             // The rest is as it should be; what is left is warned of, and goes with the deployment.
             for one in left {
                 self.warn(format!("left behind for now: {one}"));
@@ -339,7 +266,7 @@ impl Saga {
                 }
             };
         }
-        if self.state == SagaState::RollingBack {
+        if undo.at == SagaState::RollingBack {
             self.leftovers = left;
             if self.leftovers.is_empty() {
                 self.leftovers.push(format!("unknown, since the cloud cannot be listed: {why}"));
@@ -349,6 +276,24 @@ impl Saga {
             self.failure = Some(super::Failure::new(Exit::Leftovers, "leftover", format!("LEFT BEHIND: {list}"), hint));
         }
         self.turn(Turn::CleanupDeadline, now);
+    }
+}
+
+impl Undo {
+    /// The next thing to delete: in the order of kinds, each once a minute, what depends on it being gone before.
+    fn next_deletion(&self, now: Time) -> Option<(Kind, String)> {
+        for (kind, id, _) in &self.found {
+            let waits_for_server = matches!(kind, Kind::Group | Kind::Lease | Kind::Port | Kind::Key);
+            let has_server = self.found.iter().any(|(other, _, _)| *other == Kind::Server);
+            if waits_for_server && has_server && now.since(self.since) < PATIENCE {
+                return None;
+            }
+            let asked = self.asked.get(&(*kind, id.clone()));
+            if asked.is_none_or(|asked| now.since(*asked) >= REPEAT) {
+                return Some((*kind, id.clone()));
+            }
+        }
+        None
     }
 }
 

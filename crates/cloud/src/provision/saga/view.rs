@@ -3,6 +3,7 @@
 use orlop_core::machine::saga::SagaState;
 use orlop_core::time::Time;
 
+use super::state::State;
 use super::{Failure, Saga};
 use crate::catalog::cost::Cost;
 use crate::provision::journal::Kind;
@@ -18,7 +19,7 @@ impl Saga {
     /// In which state it is.
     #[must_use]
     pub fn state(&self) -> SagaState {
-        self.state
+        self.state.at()
     }
 
     /// Which attempt it is, from 1.
@@ -117,9 +118,18 @@ impl Saga {
         self.choice()?.images.get(self.image)
     }
 
+    /// The other site that was seen to have room last, if any was looked at.
+    #[must_use]
+    pub fn room(&self) -> Option<&str> {
+        self.room.as_deref()
+    }
+
     /// When to call again if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        self.wait
+        match self.state {
+            State::Waiting(_, due) => Some(due),
+            _ => None,
+        }
     }
 }

@@ -9,9 +9,9 @@ use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::machine::server::ServerStatus;
 use orlop_core::time::Time;
 
-use super::undo::Then;
+use super::state::{Phase, Then};
 use super::words;
-use super::{Answer, Effect, Here, Saga, Todo, effect};
+use super::{Answer, Effect, Here, Saga, effect};
 use crate::catalog::window::{Allocation, Availability, WindowRequest, availability};
 use crate::exit::Exit;
 use crate::openstack::classify::{Fault, fault};
@@ -70,12 +70,17 @@ impl Saga {
     /// When the lease that is waited for starts, if that is later than now.
     #[must_use]
     pub fn starts_at(&self, now: Time) -> Option<Time> {
-        let is_waited_for = self.state == SagaState::LeaseWait;
+        let is_waited_for = self.state() == SagaState::LeaseWait;
         self.lease_start(now).filter(|start| is_waited_for && *start > now)
     }
 
+    /// When something was last asked to be made, as far as that is known.
+    fn asked_at(&self, now: Time) -> Time {
+        self.submitted.or(self.began).unwrap_or(now)
+    }
+
     pub(super) fn on_lease(&mut self, answer: Answer, now: Time) {
-        let submitted = self.submitted.unwrap_or(self.since);
+        let submitted = self.asked_at(now);
         let start = self.lease_start(now).unwrap_or(submitted);
         let own = submitted.plus(self.order.pace.lease_timeout).max(start.plus(Duration::from_secs(180)));
         let is_due = now >= self.due(own, now);
@@ -109,7 +114,7 @@ impl Saga {
     }
 
     pub(super) fn on_server(&mut self, answer: Answer, now: Time) {
-        let submitted = self.submitted.unwrap_or(self.since);
+        let submitted = self.asked_at(now);
         let is_due = now >= self.due(submitted.plus(self.order.pace.server_timeout), now);
         match answer {
             Answer::Server(server) => self.server_seen(&server, is_due, now),
@@ -123,9 +128,9 @@ impl Saga {
     }
 
     fn server_late(&mut self, now: Time) {
-        let waited = now.since(self.submitted.unwrap_or(self.since));
+        let waited = now.since(self.asked_at(now));
         self.failure = Some(words::server_late(waited.as_secs()));
-        self.ask_now(Todo::Console(Turn::ServerDeadline), now);
+        self.ask_now(Phase::Console(Turn::ServerDeadline), now);
     }
 
     fn server_seen(&mut self, server: &Server, is_due: bool, now: Time) {
@@ -173,7 +178,7 @@ impl Saga {
             Fault::Image => failure = super::Failure { exit: Exit::Usage, code: "image_refused".to_owned(), ..failure },
         }
         self.failure = Some(failure);
-        self.ask_now(Todo::Console(Turn::ServerError), now);
+        self.ask_now(Phase::Console(Turn::ServerError), now);
     }
 
     pub(super) fn on_console(&mut self, turn: Turn, answer: Answer, now: Time) {
@@ -203,7 +208,7 @@ impl Saga {
     }
 
     pub(super) fn is_about_capacity(&self) -> bool {
-        self.failure.as_ref().is_some_and(|failure| effect::is_about_capacity(failure.exit, &failure.code))
+        self.failure.as_ref().is_some_and(|failure| failure.reason().is_about_capacity())
     }
 
     /// Nothing that was planned can be had: each choice is asked for again only once it was seen to be free.
@@ -218,7 +223,7 @@ impl Saga {
         self.waiting.get_or_insert(now);
         // What was refused just now is not asked for again within a minute, whatever the cloud answers.
         let at = self.submitted.map_or(now, |last| last.plus(LOOK)).max(now);
-        if at == now { self.ask_now(Todo::Allocations, now) } else { self.ask_at(Todo::Allocations, at) }
+        if at == now { self.ask_now(Phase::Allocations, now) } else { self.ask_at(Phase::Allocations, at) }
     }
 
     /// Since when capacity is waited for, if it was.
@@ -228,14 +233,14 @@ impl Saga {
     }
 
     pub(super) fn on_room(&mut self, answer: Answer, now: Time) {
-        debug_assert!(self.state == SagaState::CapacityWait);
         let end = self.waiting.unwrap_or(now).plus(self.order.pace.capacity.unwrap_or_default());
         // What is taken starts nowhere yet.
         if now >= self.in_time(end, None) {
             return self.turn(Turn::CapacityDeadline, now);
         }
-        let Answer::Capacity(room) = answer else { return self.ask_in(Todo::Allocations, now, LOOK) };
+        let Answer::Capacity(room) = answer else { return self.ask_in(Phase::Allocations, now, LOOK) };
         let there = room.elsewhere;
+        self.room = there.free.clone().or_else(|| there.unknown.clone());
         let (free, unknown) = match &room.here {
             Here::Known(allocations) => self.free_choice(Some(allocations), now),
             Here::Hidden => self.free_choice(None, now),
@@ -248,7 +253,7 @@ impl Saga {
                 self.failure = Some(words::room_elsewhere(self.choice(), &site));
                 self.turn(Turn::CapacityDeadline, now);
             }
-            (None, None, None, None) => self.ask_in(Todo::Allocations, now, LOOK),
+            (None, None, None, None) => self.ask_in(Phase::Allocations, now, LOOK),
         }
     }
 

@@ -11,6 +11,9 @@ use crate::provision::mark::DeploymentId;
 use crate::provision::order::Choice;
 use crate::scrub::scrubbed;
 
+/// What to do about a server that did not come up.
+const CONSOLE: &str = "try again, or another type; the console is kept beside the journal";
+
 fn of(exit: Exit, code: &str, message: String, hint: &str, error: &CloudError) -> Failure {
     Failure { request_id: error.request_id.clone(), ..Failure::new(exit, code, message, hint) }
 }
@@ -90,22 +93,13 @@ pub(super) fn no_network(name: &str, site: &str, known: &[Network]) -> Failure {
 }
 
 pub(super) fn no_image(name: &str) -> Failure {
-    Failure::new(
-        Exit::Usage,
-        "image_missing",
-        format!("image {name} is not there any more"),
-        "choose another with --image",
-    )
+    let message = format!("image {name} is not there any more");
+    Failure::new(Exit::Usage, "image_missing", message, "choose another with --image")
 }
 
 pub(super) fn image_refused(name: &str, error: &CloudError) -> Failure {
-    of(
-        Exit::Usage,
-        "image_refused",
-        format!("image {name} cannot be taken: {error}"),
-        "choose another with --image",
-        error,
-    )
+    let message = format!("image {name} cannot be taken: {error}");
+    of(Exit::Usage, "image_refused", message, "choose another with --image", error)
 }
 
 pub(super) fn no_room(choice: Option<&Choice>, error: &CloudError) -> Failure {
@@ -123,12 +117,8 @@ pub fn clock_is_off(ahead: i64) -> String {
 pub(super) fn taken(choice: Option<&Choice>) -> Failure {
     let (what, site) = choice.map_or(("host", ""), |choice| (choice.node_type.as_str(), choice.site.as_str()));
     let message = format!("no free {what} at {site}: every host that fits is taken");
-    Failure::new(
-        Exit::Quota,
-        "capacity",
-        message,
-        "wait longer with --wait-for-capacity, or try --start-within or another type",
-    )
+    let hint = "wait longer with --wait-for-capacity, or try --start-within or another type";
+    Failure::new(Exit::Quota, "capacity", message, hint)
 }
 
 pub(super) fn room_elsewhere(choice: Option<&Choice>, other: &str) -> Failure {
@@ -147,32 +137,18 @@ pub(super) fn lease_failed(what: &str) -> Failure {
 
 pub(super) fn server_failed(fault: &str) -> Failure {
     let message = format!("server failed: {}; undone", scrubbed(fault));
-    Failure::new(
-        Exit::Failed,
-        "server_failed",
-        message,
-        "try again, or another type; the console is kept beside the journal",
-    )
+    Failure::new(Exit::Failed, "server_failed", message, CONSOLE)
 }
 
 pub(super) fn server_late(seconds: u64) -> Failure {
     let message = format!("server not ready after {} min, undone", seconds / 60);
-    Failure::new(
-        Exit::Failed,
-        "server_late",
-        message,
-        "try again, or another type; the console is kept beside the journal",
-    )
+    Failure::new(Exit::Failed, "server_late", message, CONSOLE)
 }
 
 pub(super) fn unreachable(address: &str) -> Failure {
     let message = format!("server is up, port 22 of {address} silent");
-    Failure::new(
-        Exit::Unusable,
-        "unreachable",
-        message,
-        "check floating IP, security group, firewall and key; then resume or destroy",
-    )
+    let hint = "check floating IP, security group, firewall and key; then resume or destroy";
+    Failure::new(Exit::Unusable, "unreachable", message, hint)
 }
 
 pub(super) fn differs(how: &str) -> Failure {

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::super::{RepositoryAnalysis, Wanted};
 use super::args::{ApplyArgs, Fallback, VerifyArg};
 use super::ask;
-use super::carry::{CliContext, Work, settings};
+use super::carry::{CliContext, Tried, Work, settings};
 use super::document::Report;
 use super::examine::{Model, Run, examine, wanted};
 use super::failure::Failure;
@@ -42,8 +42,8 @@ use super::settings::Settings;
 use super::show;
 use super::sign_in::{Site, Sources};
 use super::signals::Signals;
-use super::site_order::Tried;
 use super::steps::Steps;
+use super::surroundings::DeploymentSurroundings;
 use super::verbs::{PlanQuery, plan_data, plan_text};
 
 /// What somebody is asked to agree to, and what is carried out then.
@@ -80,13 +80,6 @@ pub(super) struct Begun {
     pub(super) name: String,
     pub(super) request: Value,
     _lock: NameLock,
-}
-
-/// A deployment of the same name that is not over.
-pub(super) struct Existing {
-    pub(super) known: StoredDeployment,
-    /// How it differs from what is asked for now.
-    pub(super) differs: Vec<String>,
 }
 
 /// `apply`: plans, asks, leases. A deployment of the same name that is not over goes on instead.
@@ -227,7 +220,7 @@ impl Job<'_> {
         site: &Site,
         sites: &[String],
         run: &mut Run,
-    ) -> Result<(Begun, Option<Existing>), Failure> {
+    ) -> Result<(Begun, Option<StoredDeployment>), Failure> {
         let (source, reference, subdir) = self.repository()?;
         let mut name = name(self.given_name(), &source, &reference, &subdir, &site.account.project_id, sites)?;
         if let Some(lease) = self.args.run.lease_name.as_ref().filter(|name| name.is_empty() || name.len() > 80) {
@@ -246,7 +239,6 @@ impl Job<'_> {
         });
         let request = self.record.as_ref().map_or(request, |record| record.request.clone());
         let existing = shelf.find(&name)?.filter(StoredDeployment::is_alive);
-        let existing = existing.map(|known| Existing { differs: known.differences(&request), known });
         Ok((Begun { name, request, _lock: lock }, existing))
     }
 
@@ -282,7 +274,7 @@ impl Job<'_> {
         run.count(&site.name, site.asked());
         self.confirm(&proposal, run).await?;
         order.key = keys.make()?;
-        multi.way.share(&mut order, SystemClock.now());
+        multi.run.share(&mut order, SystemClock.now());
         let info_file = std::path::absolute(self.args.paths.output_dir.join(format!("{}_info.json", begun.name)))
             .map_err(|error| Failure::usage(format!("--output-dir: {error}")))?;
         let notes = Notes {
@@ -299,7 +291,7 @@ impl Job<'_> {
             plan_digest: digest(&proposal.data),
             request: begun.request.clone(),
             key_kept: false,
-            sites_left: multi.way.left().to_vec(),
+            sites_left: multi.run.left().to_vec(),
             idle_stop_s: self.idle_stop_s,
             fleet: self.fleet.as_ref().map(|asked| asked.address.clone()),
             created_at: Some(SystemClock.now()),
@@ -309,15 +301,13 @@ impl Job<'_> {
         let journal = Arc::new(FileJournal::open(&shelf.place(&id), id.as_str())?);
         shelf.note(&id, &notes, Some(&proposal.data))?;
         keys.save()?;
-        let surroundings = self.context.stage(shelf.place(&id), notes, journal, 3..10);
+        let surroundings = DeploymentSurroundings::new(&self.context, shelf.place(&id), notes, journal, 3..10);
         surroundings.asks(self.fleet.as_ref().map(|asked| &asked.fleet));
         drop(surroundings.watch.set(multi.watch.but(&site.name)));
         let failed = read_failed(&self.context.state_dir.join("failed.json"), SystemClock.now());
         let work = Work::Begin { order: Box::new(order), nonce, failed };
-        match self.context.carry(site, &surroundings, work, run).await? {
-            Some(saga) => Ok(self.context.tried(&saga, &surroundings, run)),
-            None => Err(Failure::internal("there is no deployment")),
-        }
+        let saga = self.context.carry(site, &surroundings, work, run).await?;
+        Ok(self.context.tried(&saga, &surroundings, run))
     }
 
     fn wait_asked(&self) -> bool {

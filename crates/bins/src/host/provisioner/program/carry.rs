@@ -1,6 +1,5 @@
 //! Carrying a deployment out, whatever begins it, and telling what came of it.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,9 +9,9 @@ use orlop_cloud::provision::deployments::{DeploymentStore, StoredDeployment};
 use orlop_cloud::provision::drive::{Hands, apply, take_up};
 use orlop_cloud::provision::info::Info;
 use orlop_cloud::provision::journal::{FileJournal, JournalError, Kind};
-use orlop_cloud::provision::notes::Notes;
 use orlop_cloud::provision::order::DeploymentOrder;
 use orlop_cloud::provision::saga::{Event, FailedOffering, Saga};
+use orlop_cloud::provision::sites::SiteOutcome;
 use orlop_core::error::Class;
 use orlop_core::machine::saga::SagaState;
 
@@ -24,8 +23,6 @@ use super::settings::Settings;
 use super::show;
 use super::sign_in::{Site, Sources};
 use super::signals::Signals;
-use super::site_order::Tried;
-use super::steps::Steps;
 use super::surroundings::DeploymentSurroundings;
 use super::watch::Watch;
 
@@ -36,15 +33,14 @@ pub(super) const OTHER_ADDRESS: &str = "other_address";
 pub(super) enum Work {
     /// Begin it.
     Begin { order: Box<DeploymentOrder>, nonce: String, failed: Vec<FailedOffering> },
-    /// Take it up from its journal, and let these happen one after the other.
-    TakeUp(Vec<Event>),
+    /// Take it up from its journal.
+    TakeUp(Event),
 }
 
-impl Work {
-    /// Whether nothing is made or removed.
-    fn is_a_look(&self) -> bool {
-        matches!(self, Self::TakeUp(events) if events.iter().all(|event| *event == Event::Look))
-    }
+/// What came of one site.
+pub(super) struct Tried {
+    pub(super) report: Report,
+    pub(super) outcome: SiteOutcome,
 }
 
 /// Where a deployment is kept, and how a run of it is shown.
@@ -120,36 +116,17 @@ impl CliContext<'_> {
         Ok(site)
     }
 
-    /// What stands around a deployment, and which of the steps are shown.
-    pub(super) fn stage(
-        &self,
-        folder: PathBuf,
-        notes: Notes,
-        journal: Arc<FileJournal>,
-        shown: Range<usize>,
-    ) -> Arc<DeploymentSurroundings> {
-        let steps = Steps::new(self.output, shown);
-        Arc::new(DeploymentSurroundings::new(
-            folder,
-            self.state_dir.clone(),
-            notes,
-            journal,
-            self.signals.clone(),
-            steps,
-        ))
-    }
-
-    /// Carries a deployment out; nothing if its journal holds no plan.
+    /// Carries a deployment out.
     ///
     /// # Errors
-    /// The journal cannot be read or written; nothing was asked for that is not written down.
+    /// The journal cannot be read or written, or holds no plan; nothing was asked for that is not written down.
     pub(super) async fn carry(
         &self,
         site: &Site,
         surroundings: &Arc<DeploymentSurroundings>,
         work: Work,
         run: &mut Run,
-    ) -> Result<Option<Saga>, Failure> {
+    ) -> Result<Saga, Failure> {
         let hands = Hands {
             cloud: site.cloud.clone(),
             journal: Arc::clone(&surroundings.journal) as _,
@@ -157,11 +134,17 @@ impl CliContext<'_> {
             around: Arc::clone(surroundings) as _,
         };
         // Anyone who only looks has nothing to stop: a signal ends the program.
-        if !work.is_a_look() {
+        if !matches!(work, Work::TakeUp(Event::Look)) {
             self.signals.claim(self.keep_on_interrupt);
         }
+        let carried = async {
+            match work {
+                Work::Begin { order, nonce, failed } => apply(&hands, *order, &nonce, failed).await.map(Some),
+                Work::TakeUp(event) => take_up(&hands, event).await,
+            }
+        };
         let done = tokio::select! {
-            done = carried(&hands, work) => done,
+            done = carried => done,
             () = surroundings.beat() => Err(JournalError::Storage { what: "the run ended by itself".to_owned() }),
         };
         self.signals.release();
@@ -174,31 +157,20 @@ impl CliContext<'_> {
             surroundings.write_info(saga);
         }
         run.warnings.extend(surroundings.trouble());
-        let saga = done?;
-        if let Some(saga) = &saga {
-            remove_key_file(saga, surroundings, run);
-        }
+        let saga = done?.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
+        remove_key_file(&saga, surroundings, run);
         Ok(saga)
     }
 
     /// What came of a deployment, and whether another site can take its place.
     pub(super) fn tried(&self, saga: &Saga, surroundings: &DeploymentSurroundings, run: &mut Run) -> Tried {
-        use SagaState as S;
         let mut report = self.report(saga, surroundings, run);
-        if saga.state() == S::Destroyed && report.failure.is_none() {
+        if saga.state() == SagaState::Destroyed && report.failure.is_none() {
             let exit = self.signals.exit().unwrap_or(Exit::Failed);
             let message = format!("{} is removed; there is no server", saga.order().server_name);
             report.failure = Some(Failure::new(exit, orlop_core::error::Class::NotFound, "removed", message));
         }
-        Tried {
-            report,
-            is_past: false,
-            is_gone: saga.state() == S::Failed,
-            is_over: matches!(saga.state(), S::Ready | S::Degraded | S::Failed | S::Destroyed | S::Expired),
-            attempts: saga.attempts_made(),
-            waiting: saga.waiting_since(),
-            room: surroundings.watch.get().and_then(Watch::found),
-        }
+        Tried { report, outcome: SiteOutcome::of(saga) }
     }
 
     /// What came of a deployment, for programs and people.
@@ -220,19 +192,6 @@ impl CliContext<'_> {
 /// The document of a deployment.
 pub(super) fn data(info: &Info) -> serde_json::Value {
     serde_json::to_value(info).unwrap_or_default()
-}
-
-async fn carried(hands: &Hands, work: Work) -> Result<Option<Saga>, JournalError> {
-    match work {
-        Work::Begin { order, nonce, failed } => apply(hands, *order, &nonce, failed).await.map(Some),
-        Work::TakeUp(events) => {
-            let mut last = None;
-            for event in events {
-                last = take_up(hands, event).await?;
-            }
-            Ok(last)
-        }
-    }
 }
 
 /// What is wrong with a deployment that has not failed and is not as it was asked for.

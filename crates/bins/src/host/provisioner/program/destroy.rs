@@ -1,13 +1,15 @@
-//! The verb `destroy`: a deployment by name or id, one whose state was lost, and all that nobody knows.
+//! The verb `destroy`: a deployment by name or id, one whose journal is damaged or lost, and all that nobody knows.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
-use orlop_cloud::provision::deployments::StoredDeployment;
-use orlop_cloud::provision::drive::{Hands, Orphan, Surroundings, orphans, remove};
-use orlop_cloud::provision::journal::{FileJournal, Kind, MemoryJournal};
+use orlop_cloud::provision::deployments::{Salvage, StoredDeployment};
+use orlop_cloud::provision::drive::{Hands, Orphan, Surroundings, orphans, remove, take_up};
+use orlop_cloud::provision::journal::{FileJournal, Kind, Line, MemoryJournal};
+use orlop_cloud::provision::keypair::remove_made;
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::order::DeploymentOrder;
 use orlop_cloud::provision::saga::{Event, Login, Probe, Saga, Stop};
@@ -16,7 +18,6 @@ use serde_json::{Value, json};
 use super::args::DestroyArgs;
 use super::ask;
 use super::carry::{CliContext, OTHER_ADDRESS, Work, settings};
-use super::damaged;
 use super::document::Report;
 use super::examine::Run;
 use super::failure::Failure;
@@ -37,7 +38,7 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
         (Some(name), _) => Some(context.known(name)?),
         (None, Some(id)) => match context.shelf().salvage(id)? {
             // Its id was given, and what is known of it together with its marks tells what it owns.
-            Some(salvage) => return damaged::destroy(args, &context, &sources, salvage, run).await,
+            Some(salvage) => return damaged(args, &context, &sources, salvage, run).await,
             None => context.shelf().read(id)?,
         },
         (None, None) => None,
@@ -64,7 +65,7 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
 }
 
 /// What a deployment has, by its marks and by what was written down of it.
-pub(super) async fn objects_of(
+async fn objects_of(
     known: &StoredDeployment,
     keep_key: bool,
     site: &Site,
@@ -106,13 +107,14 @@ async fn one(
         return Ok(would(&objects));
     }
     let mut notes = known.notes.clone();
-    let mut events = vec![Event::Destroy];
+    let mut event = Event::Destroy;
     if args.keep_key {
         notes.key_kept = true;
         context.shelf().note(&known.id, &notes, None)?;
-        events.insert(0, Event::KeepKey);
+        event = Event::DestroyKeepingKey;
     }
-    removed(context, &site, context.stage(known.folder.clone(), notes, journal, 0..0), events, run).await
+    let surroundings = DeploymentSurroundings::new(context, known.folder.clone(), notes, journal, 0..0);
+    removed(context, &site, surroundings, event, run).await
 }
 
 /// The cloud at another address than a deployment was made at, if it has anything of it: then it is the same one.
@@ -138,8 +140,8 @@ pub(super) async fn idle(
     journal: Arc<FileJournal>,
     run: &mut Run,
 ) -> Result<Report, Failure> {
-    let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 0..0);
-    let mut report = removed(context, site, surroundings, vec![Event::Destroy], run).await?;
+    let surroundings = DeploymentSurroundings::new(context, known.folder.clone(), known.notes.clone(), journal, 0..0);
+    let mut report = removed(context, site, surroundings, Event::Destroy, run).await?;
     if report.failure.is_none() {
         report.text.insert_str(0, "it had nothing to do; ");
     }
@@ -150,11 +152,10 @@ async fn removed(
     context: &CliContext<'_>,
     site: &Site,
     surroundings: Arc<DeploymentSurroundings>,
-    events: Vec<Event>,
+    event: Event,
     run: &mut Run,
 ) -> Result<Report, Failure> {
-    let saga = context.carry(site, &surroundings, Work::TakeUp(events), run).await?;
-    let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
+    let saga = context.carry(site, &surroundings, Work::TakeUp(event), run).await?;
     let mut report = context.report(&saga, &surroundings, run);
     if report.failure.is_none() {
         forget_run(context, &saga.order().server_name, &saga.order().id, run);
@@ -164,7 +165,7 @@ async fn removed(
 }
 
 /// Forgets a run over several sites whose deployment was destroyed: nobody goes on with it.
-pub(super) fn forget_run(context: &CliContext<'_>, name: &str, id: &DeploymentId, run: &mut Run) {
+fn forget_run(context: &CliContext<'_>, name: &str, id: &DeploymentId, run: &mut Run) {
     let forgotten = match Record::read(&context.state_dir, name) {
         Ok(Some(record)) if record.holds(id) => {
             Record::remove(&context.state_dir, name).map_err(|error| error.to_string())
@@ -188,13 +189,23 @@ fn object(one: &Orphan) -> Value {
     json!({"deployment": one.deployment.as_str(), "kind": one.kind.as_str(), "id": one.id, "name": one.name})
 }
 
-pub(super) fn would(objects: &[Value]) -> Report {
+fn would(objects: &[Value]) -> Report {
     let text = if objects.is_empty() {
         "nothing would be removed\n".to_owned()
     } else {
         format!("would be removed:\n{}", show::objects(objects))
     };
     Report { text, data: json!({"would_remove": objects}), failure: None }
+}
+
+/// What was removed of deployments without a journal.
+fn without_journal(removed: &[Value], left: &[String], failure: Option<Failure>) -> Report {
+    let text = if removed.is_empty() && failure.is_none() {
+        "there is nothing to remove\n".to_owned()
+    } else {
+        format!("removed:\n{}", show::objects(removed))
+    };
+    Report { text, data: json!({"removed": removed, "leftovers": left}), failure }
 }
 
 /// Asks for each object; one that stays keeps the rest of its deployment.
@@ -244,7 +255,7 @@ async fn lost(
     let (mut removed, mut left, mut failure) = (Vec::new(), Vec::new(), None);
     context.signals.claim(false);
     for (id, objects) in by_deployment {
-        let saga = removed_of(context, site, id).await?;
+        let saga = removed_of(context, site, id, Vec::new(), Event::Destroy).await?;
         left.extend(saga.leftovers().iter().cloned());
         let failed = saga.failure().cloned().map(Failure::from);
         if failed.is_none() {
@@ -254,26 +265,106 @@ async fn lost(
     }
     context.signals.release();
     run.count(&site.name, site.asked());
-    let text = if removed.is_empty() && failure.is_none() {
-        "there is nothing to remove\n".to_owned()
-    } else {
-        format!("removed:\n{}", show::objects(&removed))
-    };
-    Ok(Report { text, data: json!({"removed": removed, "leftovers": left}), failure })
+    Ok(without_journal(&removed, &left, failure))
 }
 
-async fn removed_of(context: &CliContext<'_>, site: &Site, id: DeploymentId) -> Result<Saga, Failure> {
+/// Removes what bears the mark of a deployment that has no journal here, and what lines of one tell that it made.
+async fn removed_of(
+    context: &CliContext<'_>,
+    site: &Site,
+    id: DeploymentId,
+    lines: Vec<Line>,
+    event: Event,
+) -> Result<Saga, Failure> {
+    let is_lost = lines.is_empty();
     let hands = Hands {
         cloud: site.cloud.clone(),
-        journal: Arc::new(MemoryJournal::default()),
+        journal: Arc::new(MemoryJournal::of(lines)),
         clock: Arc::new(SystemClock),
         around: Arc::new(Bare(context.signals.clone())),
     };
-    Ok(remove(&hands, DeploymentOrder::to_remove(id, &site.account.project_id)).await?)
+    if is_lost {
+        return Ok(remove(&hands, DeploymentOrder::to_remove(id, &site.account.project_id)).await?);
+    }
+    take_up(&hands, event).await?.ok_or_else(|| Failure::internal("the other lines hold no plan any more"))
+}
+
+/// Removes what a deployment made whose journal is damaged, as far as its other lines and its marks tell, and sets it aside once
+/// nothing is left.
+async fn damaged(
+    args: &DestroyArgs,
+    context: &CliContext<'_>,
+    sources: &Sources<'_>,
+    salvage: Salvage,
+    run: &mut Run,
+) -> Result<Report, Failure> {
+    let known = &salvage.known;
+    let told = if salvage.lines.is_empty() { "" } else { "what its other lines tell and " };
+    run.warnings.push(format!("deployment {}: {}; {told}what bears its mark is removed", known.id, salvage.damage));
+    if args.keep_key && salvage.lines.is_empty() {
+        return Err(Failure::usage("--keep-key: which key it has is not known any more"));
+    }
+    let site = if salvage.is_placed {
+        context.sign_in(sources, known, run).await?
+    } else {
+        sources.sign_in(&first_site(sources, args.site.as_ref())?, None, run).await?
+    };
+    let keep_key = args.keep_key || known.notes.key_kept;
+    let objects = objects_of(known, keep_key, &site, run).await?;
+    if args.dry_run {
+        return Ok(would(&objects));
+    }
+    let event = if keep_key { Event::DestroyKeepingKey } else { Event::Destroy };
+    context.signals.claim(false);
+    // The damaged journal stays as it is; anyone who comes after a death begins with it again.
+    let saga = removed_of(context, &site, known.id.clone(), salvage.lines.clone(), event).await;
+    context.signals.release();
+    run.count(&site.name, site.asked());
+    let saga = saga?;
+    let failure = saga.failure().cloned().map(Failure::from);
+    if failure.is_none() {
+        set_aside(context, salvage, &saga, keep_key, run)?;
+    }
+    let removed = if failure.is_none() { objects } else { Vec::new() };
+    Ok(without_journal(&removed, saga.leftovers(), failure))
+}
+
+/// Nothing of it is left, as far as can be seen.
+fn set_aside(
+    context: &CliContext<'_>,
+    salvage: Salvage,
+    saga: &Saga,
+    keep_key: bool,
+    run: &mut Run,
+) -> Result<(), Failure> {
+    let StoredDeployment { id, notes, .. } = salvage.known.clone();
+    if salvage.lines.is_empty() {
+        run.warnings.push(
+            "what has a name that you gave bears no mark: look for a lease of --lease-name and a key of --key-name"
+                .to_owned(),
+        );
+    }
+    if !salvage.is_placed {
+        run.warnings.push(format!("where deployment {id} was is not known: its folder stays as it is"));
+        return Ok(());
+    }
+    let made = notes.key_file.as_deref().zip(notes.key_digest.as_deref());
+    if let Some((file, digest)) = made.filter(|_| !keep_key) {
+        let is_gone = !salvage.lines.is_empty() && saga.id_of(Kind::Key).is_none();
+        match if is_gone { remove_made(Path::new(file), digest) } else { Ok(false) } {
+            Ok(true) => {}
+            Ok(false) => run.warnings.push(format!("the private key {file} stays")),
+            Err(error) => run.warnings.push(format!("the private key {file} cannot be removed: {error}")),
+        }
+    }
+    let aside = context.shelf().set_aside(salvage)?;
+    run.warnings.push(format!("what was written down of it is in {} now", aside.display()));
+    forget_run(context, &notes.server_name, &id, run);
+    Ok(())
 }
 
 /// Surroundings of a deployment of which nothing is known.
-pub(super) struct Bare(pub(super) Signals);
+struct Bare(Signals);
 
 #[async_trait::async_trait]
 impl Surroundings for Bare {

@@ -7,7 +7,7 @@ use orlop_cloud::llm::SettingsError;
 use orlop_cloud::openstack::port::CloudError;
 use orlop_cloud::provision::journal::JournalError;
 use orlop_cloud::provision::plan::{PlanError, Stale};
-use orlop_cloud::provision::saga;
+use orlop_cloud::provision::saga::{self, Reason};
 use orlop_cloud::repository::{FetchError, Refusal};
 use orlop_cloud::scrub::scrubbed;
 use orlop_core::error::{Class, Problem};
@@ -74,6 +74,11 @@ impl Failure {
         let mut failure = Self::from(saga::refused(error));
         (failure.asked.service, failure.asked.status) = (Some(error.service.to_string()), error.status);
         failure
+    }
+
+    /// As a run over several sites takes it.
+    pub(super) fn reason(&self) -> Reason<'_> {
+        Reason { exit: self.exit, class: self.class, code: &self.code }
     }
 
     /// Whether the site cannot be reached, so that another one may do.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
-use orlop_cloud::openstack::port::Clock as _;
+use orlop_cloud::openstack::port::{Clock as _, CloudError, FloatingIp, Lease, Server};
 use orlop_cloud::provision::deployments::StoredDeployment;
 use orlop_cloud::provision::drive::orphans;
 use orlop_cloud::provision::idle::Decision;
@@ -12,8 +12,9 @@ use orlop_cloud::provision::info::{Info, JournalPlace};
 use orlop_cloud::provision::journal::{JournalError, Kind};
 use orlop_cloud::provision::order::Verify;
 use orlop_cloud::provision::prepare::later;
-use orlop_cloud::provision::saga::Event;
+use orlop_cloud::provision::saga::{Event, Saga};
 use orlop_core::error::Class;
+use orlop_core::machine::Named;
 use orlop_core::machine::saga::SagaState;
 use serde_json::{Value, json};
 
@@ -31,6 +32,7 @@ use super::show;
 use super::sign_in::{Site, Sources};
 use super::signals::Signals;
 use super::steps::Steps;
+use super::surroundings::DeploymentSurroundings;
 
 /// Between two looks of `status --watch`.
 const WATCH: Duration = Duration::from_secs(30);
@@ -61,14 +63,12 @@ pub(super) async fn resume(args: &OneArgs, run: &mut Run, signals: &Signals) -> 
     let journal = context.open(&known)?;
     let steps = Steps::new(&args.output, 0..1);
     let site = steps.during(0, context.sign_in(&sources, &known, run)).await?;
-    let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 3..10);
+    let surroundings = DeploymentSurroundings::new(&context, known.folder.clone(), known.notes.clone(), journal, 3..10);
     if known.saga.order().verify == Verify::Join {
         surroundings.asks(Some(&fleet(&args.fleet, &settings, known.notes.fleet.as_deref())?.fleet));
     }
-    match context.carry(&site, &surroundings, Work::TakeUp(vec![Event::Resume]), run).await? {
-        Some(saga) => Ok(context.report(&saga, &surroundings, run)),
-        None => Err(Failure::internal("the journal holds no plan")),
-    }
+    let saga = context.carry(&site, &surroundings, Work::TakeUp(Event::Resume), run).await?;
+    Ok(context.report(&saga, &surroundings, run))
 }
 
 /// `extend`: gives a lease another end.
@@ -88,9 +88,8 @@ pub(super) async fn extend(args: &ExtendArgs, run: &mut Run, signals: &Signals) 
         }
     };
     let site = context.sign_in(&sources, &known, run).await?;
-    let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 0..0);
-    let saga = context.carry(&site, &surroundings, Work::TakeUp(vec![Event::Extend { end }]), run).await?;
-    let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
+    let surroundings = DeploymentSurroundings::new(&context, known.folder.clone(), known.notes.clone(), journal, 0..0);
+    let saga = context.carry(&site, &surroundings, Work::TakeUp(Event::Extend { end }), run).await?;
     let mut report = context.report(&saga, &surroundings, run);
     if report.failure.is_none() {
         report.text = format!("{}: the lease lasts until {end}\n", saga.order().server_name);
@@ -154,9 +153,8 @@ async fn look(
         }
         Err(error) => return Err(error.into()),
     };
-    let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 0..0);
-    let saga = context.carry(site, &surroundings, Work::TakeUp(vec![Event::Look]), run).await?;
-    let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
+    let surroundings = DeploymentSurroundings::new(context, known.folder.clone(), known.notes.clone(), journal, 0..0);
+    let saga = context.carry(site, &surroundings, Work::TakeUp(Event::Look), run).await?;
     let info = surroundings.info(&saga);
     run.take_warnings(&info.warnings);
     let live = live(site, &saga).await;
@@ -172,38 +170,30 @@ async fn look(
 }
 
 /// What the cloud shows of the objects of a deployment.
-async fn live(site: &Site, saga: &orlop_cloud::provision::saga::Saga) -> Value {
+async fn live(site: &Site, saga: &Saga) -> Value {
     let lease = async {
         let id = saga.id_of(Kind::Lease)?;
-        Some(match site.cloud.reservations.lease(id).await {
-            Ok(lease) => json!({
-                "id": id, "status": lease.status.map(orlop_core::machine::Named::as_str), "degraded": lease.degraded,
-                "end": lease.end.map(|end| end.to_string()),
-            }),
-            Err(error) => missing(id, &error),
-        })
+        let shown = |lease: Lease| {
+            let (status, end) = (lease.status.map(Named::as_str), lease.end.map(|end| end.to_string()));
+            json!({"id": id, "status": status, "degraded": lease.degraded, "end": end})
+        };
+        Some(site.cloud.reservations.lease(id).await.map_or_else(|error| missing(id, &error), shown))
     };
     let server = async {
         let id = saga.id_of(Kind::Server)?;
-        Some(match site.cloud.compute.server(id).await {
-            Ok(server) => {
-                json!({"id": id, "status": orlop_core::machine::Named::as_str(server.status), "fault": server.fault})
-            }
-            Err(error) => missing(id, &error),
-        })
+        let shown = |server: Server| json!({"id": id, "status": server.status.as_str(), "fault": server.fault});
+        Some(site.cloud.compute.server(id).await.map_or_else(|error| missing(id, &error), shown))
     };
     let address = async {
         let id = saga.id_of(Kind::Address)?;
-        Some(match site.cloud.network.floating_ip(id).await {
-            Ok(address) => json!({"id": id, "address": address.address, "bound": address.port.is_some()}),
-            Err(error) => missing(id, &error),
-        })
+        let shown = |one: FloatingIp| json!({"id": id, "address": one.address, "bound": one.port.is_some()});
+        Some(site.cloud.network.floating_ip(id).await.map_or_else(|error| missing(id, &error), shown))
     };
     let (lease, server, address) = tokio::join!(lease, server, address);
     json!({"lease": lease, "server": server, "floating_ip": address})
 }
 
-fn missing(id: &str, error: &orlop_cloud::openstack::port::CloudError) -> Value {
+fn missing(id: &str, error: &CloudError) -> Value {
     if error.is_gone() {
         json!({"id": id, "status": "gone"})
     } else {

@@ -1,12 +1,10 @@
 //! The program `orlop-provisioner`: arguments, settings, log, signals, and how results are shown.
 
-mod again;
 mod apply;
 mod args;
 mod ask;
 mod carry;
 mod catalog;
-mod damaged;
 mod destroy;
 mod document;
 mod examine;
@@ -27,7 +25,6 @@ mod settings;
 mod show;
 mod sign_in;
 mod signals;
-mod site_order;
 mod steps;
 mod surroundings;
 mod values;

@@ -11,6 +11,7 @@ use orlop_cloud::exit::Exit;
 use orlop_cloud::provision::keep::write_private;
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::name::check_server_name;
+use orlop_cloud::provision::sites::SiteRun;
 use orlop_core::error::Class;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,16 +36,11 @@ pub(super) struct Record {
     folder: PathBuf,
     /// What was asked for, in words.
     pub(super) request: Value,
-    /// All sites, in their order.
-    pub(super) sites: Vec<String>,
-    /// The present one.
-    pub(super) at: String,
+    /// Its sites, and where among them it is.
+    #[serde(flatten)]
+    pub(super) run: SiteRun,
     /// The deployment that was begun there, if one was.
     pub(super) deployment: Option<DeploymentId>,
-    /// Attempts at the sites before.
-    pub(super) tried: u32,
-    /// Whether every site was tried, so that free hosts are waited for at all of them.
-    pub(super) waits: bool,
     /// Where a host is waited for.
     #[serde(default)]
     pub(super) places: BTreeMap<String, Vec<WatchedHosts>>,
@@ -52,11 +48,10 @@ pub(super) struct Record {
 
 impl Record {
     /// A run of `apply` that was begun with these arguments.
-    pub(super) fn new(args: &[String], name: &str, request: &Value, sites: &[String]) -> Self {
-        let args = args.to_vec();
+    pub(super) fn new(args: &[String], name: &str, request: &Value) -> Self {
         let folder = std::env::current_dir().unwrap_or_default();
-        let (name, request, sites) = (name.to_owned(), request.clone(), sites.to_vec());
-        Self { schema: SCHEMA.to_owned(), name, args, folder, request, sites, ..Self::default() }
+        let (args, name, request) = (args.to_vec(), name.to_owned(), request.clone());
+        Self { schema: SCHEMA.to_owned(), name, args, folder, request, ..Self::default() }
     }
 
     fn path(state_dir: &Path, name: &str) -> PathBuf {
@@ -139,28 +134,37 @@ impl Record {
             let message = format!("the run of {} was begun by a version with other arguments", self.name);
             return Err(Failure::usage(message).hint("give apply again, with the arguments of this version"));
         };
-        args.go_on(&self.folder, &self.name, &self.sites);
+        args.go_on(&self.folder, &self.name, self.run.sites());
         Ok(args)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use orlop_core::time::Time;
+
     use super::*;
 
     fn record(args: &[&str]) -> Record {
         let args = args.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let sites = vec!["one".to_owned(), "two".to_owned()];
-        Record { folder: "/begun/here".into(), ..Record::new(&args, "demo", &Value::Null, &sites) }
+        let run = SiteRun::new(sites, 0, Duration::ZERO, Time::EPOCH);
+        Record { folder: "/begun/here".into(), run, ..Record::new(&args, "demo", &Value::Null) }
     }
 
     #[test]
     fn a_run_is_read_as_it_was_written_and_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Record::read(folder.path(), "demo").unwrap(), None);
-        let written = Record { at: "two".into(), tried: 3, ..record(&["apply"]) };
+        let mut written = record(&["apply"]);
+        written.run.go_to("two");
         written.write(folder.path()).unwrap();
         assert_eq!(Record::read(folder.path(), "demo").unwrap(), Some(written));
+        let stored: Value = serde_json::from_slice(&fs::read(folder.path().join("ways/demo.json")).unwrap()).unwrap();
+        assert_eq!(stored["sites"], serde_json::json!(["one", "two"]), "as versions before wrote it");
+        assert_eq!((&stored["at"], &stored["tried"], &stored["waits"]), (&"two".into(), &0.into(), &false.into()));
         assert_eq!(Record::read(folder.path(), "../demo").unwrap(), None, "no name, no path");
         fs::write(folder.path().join("ways/demo.json"), b"{").unwrap();
         let damaged = Record::read(folder.path(), "demo").unwrap_err();

@@ -31,7 +31,6 @@ pub(super) struct Steps {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepProgress<'a> {
     pub(super) number: usize,
-    pub(super) name: &'a str,
     /// `running`, `waiting`, `done`, `warning` or `failed`.
     pub(super) state: &'a str,
     /// What happens, or what went wrong.
@@ -82,25 +81,24 @@ impl Steps {
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let started = Instant::now();
-        let name = STEPS.get(number).map_or("", |step| step.name);
-        self.tell(number, name, "running", "", started);
+        self.tell(number, "running", "", started);
         let mut work = std::pin::pin!(work);
         let done = loop {
             tokio::select! {
                 done = &mut work => break done,
-                () = tokio::time::sleep(HEARTBEAT) => self.tell(number, name, "waiting", &self.progress(started), started),
+                () = tokio::time::sleep(HEARTBEAT) => self.tell(number, "waiting", &self.progress(started), started),
             }
         };
         self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clear();
         match &done {
-            Ok(_) => self.tell(number, name, "done", "", started),
-            Err(failure) => self.tell(number, name, "failed", &failure.message, started),
+            Ok(_) => self.tell(number, "done", "", started),
+            Err(failure) => self.tell(number, "failed", &failure.message, started),
         }
         done
     }
 
-    fn tell(&self, number: usize, name: &str, state: &str, message: &str, started: Instant) {
-        self.show(&StepProgress { number, name, state, message, attempt: 1, started });
+    fn tell(&self, number: usize, state: &str, message: &str, started: Instant) {
+        self.show(&StepProgress { number, state, message, attempt: 1, started });
     }
 
     /// Whether what is shown moves, so that it is worth showing every second.
@@ -122,7 +120,8 @@ impl Steps {
 
     /// Shows how a step stands.
     pub(super) fn show(&self, progress: &StepProgress<'_>) {
-        let StepProgress { number, name, state, message, attempt, started } = *progress;
+        let StepProgress { number, state, message, attempt, started } = *progress;
+        let name = STEPS.get(number).map_or("", |step| step.name);
         if !self.numbers.contains(&number) {
             return;
         }

@@ -1,6 +1,7 @@
 //! What stands around a deployment while it is carried out: the machine that is probed, the state file, the steps on the
 //! screen, signals.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,6 +26,7 @@ use orlop_core::machine::saga::SagaState;
 use orlop_core::time::Time;
 use tokio::time::Instant;
 
+use super::carry::CliContext;
 use super::signals::Signals;
 use super::steps::{HEARTBEAT, StepProgress, Steps, clock};
 use super::watch::Watch;
@@ -96,28 +98,28 @@ pub(super) struct DeploymentSurroundings {
 }
 
 impl DeploymentSurroundings {
+    /// What stands around a deployment of a folder, and which of the steps are shown.
     pub(super) fn new(
+        context: &CliContext<'_>,
         folder: PathBuf,
-        state_dir: PathBuf,
         notes: Notes,
         journal: Arc<FileJournal>,
-        signals: Signals,
-        steps: Steps,
-    ) -> Self {
-        Self {
+        shown: Range<usize>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
             folder,
-            state_dir,
+            state_dir: context.state_dir.clone(),
             notes,
             journal,
-            signals,
-            steps,
-            current: Mutex::new(None),
-            aside: Mutex::new(None),
-            trouble: Mutex::new(Vec::new()),
+            signals: context.signals.clone(),
+            steps: Steps::new(context.output, shown),
+            current: Mutex::default(),
+            aside: Mutex::default(),
+            trouble: Mutex::default(),
             fleet: OnceLock::new(),
             info_failed: AtomicBool::new(false),
             watch: OnceLock::new(),
-        }
+        })
     }
 
     /// Has a fleet asked for the machine's worker.
@@ -228,9 +230,8 @@ impl DeploymentSurroundings {
     }
 
     fn tell(&self, one: &Current, state: &str, message: &str) {
-        let name = STEPS.get(one.number).map_or("", |step| step.name);
         let (number, attempt, started) = (one.number, one.attempt, one.started);
-        self.steps.show(&StepProgress { number, name, state, message, attempt, started });
+        self.steps.show(&StepProgress { number, state, message, attempt, started });
     }
 
     /// Says from time to time what is waited for; never returns.

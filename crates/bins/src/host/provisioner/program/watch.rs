@@ -1,6 +1,6 @@
 //! Sites where a host is waited for beside the one that waits.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -38,17 +38,15 @@ struct Watched {
 }
 
 /// Sites where a host is waited for.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Watch {
     all: Vec<Watched>,
     margin: SignedDuration,
-    /// Where room was seen last.
-    found: Arc<Mutex<Option<String>>>,
 }
 
 impl Watch {
     pub(super) fn new(margin: SignedDuration) -> Self {
-        Self { margin, ..Self::default() }
+        Self { margin, all: Vec::new() }
     }
 
     /// Waits at a site too.
@@ -88,11 +86,6 @@ impl Watch {
         self.all.iter().map(|one| (one.site.name.as_str(), one.site.asked()))
     }
 
-    /// Where room was seen last.
-    pub(super) fn found(&self) -> Option<String> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Asks all of them. One that cannot be asked has no room that anybody knows of.
     pub(super) async fn look(&self) -> Elsewhere {
         let mut seen = Elsewhere::default();
@@ -122,7 +115,6 @@ impl Watch {
             };
             place.get_or_insert_with(|| one.site.name.clone());
         }
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = seen.free.clone().or(seen.unknown.clone());
         seen
     }
 }
