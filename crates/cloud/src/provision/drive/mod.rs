@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures::future::{Either, select};
 
 use super::join::Token;
-use super::journal::{Entry, Journal, JournalError};
+use super::journal::{Entry, Journal, JournalError, Kind};
 use super::mark::DeploymentId;
 use super::order::DeploymentOrder;
 use super::saga::{Answer, Effect, Elsewhere, Event, FailedOffering, Login, Probe, Saga, Stop, replayed};
@@ -135,6 +135,8 @@ pub async fn remove(hands: &Hands, order: DeploymentOrder) -> Result<Saga, Journ
 /// # Errors
 /// The journal cannot be written. Nothing was asked for that is not written down.
 pub async fn run(hands: &Hands, saga: &mut Saga, first: Event) -> Result<(), JournalError> {
+    // A look asks for nothing that has to be written down before.
+    let only_looks = matches!(first, Event::Look);
     let mut event = first;
     let mut stopped = false;
     loop {
@@ -146,7 +148,12 @@ pub async fn run(hands: &Hands, saga: &mut Saga, first: Event) -> Result<(), Jou
         for effect in effects {
             match effect {
                 Effect::Record(entry) => {
-                    hands.journal.append(hands.clock.now(), saga.attempt(), &entry).await?;
+                    match hands.journal.append(hands.clock.now(), saga.attempt(), &entry).await {
+                        Err(JournalError::Storage { what }) if only_looks => {
+                            tracing::warn!(what, "what was seen is not recorded");
+                        }
+                        written => written.map_err(|error| unrecorded(saga, error))?,
+                    }
                     hands.around.changed(saga);
                 }
                 Effect::Remember(failed) => hands.around.remember(&failed),
@@ -199,11 +206,25 @@ async fn within_patience(hands: &Hands, asked: impl Future<Output = Answer>, sto
     }
 }
 
+/// An error of the journal, with what there is of the deployment that goes on to cost something.
+fn unrecorded(saga: &Saga, error: JournalError) -> JournalError {
+    let JournalError::Storage { what } = error else { return error };
+    let made = Kind::ALL.into_iter().filter_map(|kind| Some(format!("{} {}", kind.as_str(), saga.id_of(kind)?)));
+    let made: Vec<String> = made.collect();
+    let left = match made.as_slice() {
+        [] => return JournalError::Storage { what },
+        [one] => format!("is {one}"),
+        several => format!("are {}", several.join(", ")),
+    };
+    JournalError::Unrecorded { what, id: saga.order().id.to_string(), left }
+}
+
 /// Writes down what an event brought, without asking for more.
 async fn write_only(hands: &Hands, saga: &Saga, effects: Vec<Effect>) -> Result<(), JournalError> {
     for effect in effects {
         if let Effect::Record(entry) = effect {
-            hands.journal.append(hands.clock.now(), saga.attempt(), &entry).await?;
+            let written = hands.journal.append(hands.clock.now(), saga.attempt(), &entry).await;
+            written.map_err(|error| unrecorded(saga, error))?;
         }
     }
     Ok(())

@@ -257,6 +257,19 @@ pub enum JournalError {
         /// What is wrong with it.
         damage: Damaged,
     },
+    /// It cannot be written, and something was made before.
+    #[error(
+        "cannot record, nothing further was requested: {what}; there {left}: make room, then remove it with `orlop \
+         provisioner destroy --id {id}`, or go on with `orlop provisioner resume {id}`"
+    )]
+    Unrecorded {
+        /// What went wrong.
+        what: String,
+        /// Which deployment.
+        id: String,
+        /// What there is.
+        left: String,
+    },
     /// It cannot be read or written.
     #[error("cannot record, nothing was requested: {what}")]
     Storage {
@@ -271,6 +284,7 @@ impl JournalError {
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Locked { .. } => Exit::Conflict,
+            Self::Unrecorded { .. } => Exit::Leftovers,
             Self::Damaged(_) | Self::Unreadable { .. } | Self::Storage { .. } => Exit::Failed,
         }
     }

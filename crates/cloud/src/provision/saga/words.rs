@@ -65,7 +65,11 @@ pub fn refused(error: &CloudError) -> Failure {
 pub(super) fn unavailable(error: &CloudError, since: Time) -> Failure {
     let since = if since == Time::EPOCH { String::new() } else { format!(" since {since}") };
     let message = format!("the {} service is unavailable{since}: {error}", error.service);
-    of(Exit::Unreachable, "unavailable", message, "try again later, or ask the site with the request id", error)
+    let hint = match &error.request_id {
+        Some(_) => "try again later, or ask the site with the request id",
+        None => "check the address of the service and the network, or try again later",
+    };
+    of(Exit::Unreachable, "unavailable", message, hint, error)
 }
 
 pub(super) fn kept_failing(kind: Kind, since: Time, error: &str) -> Failure {

@@ -208,7 +208,7 @@ impl Job<'_> {
     pub(super) fn check_fleet_join(&self) -> Result<(), Failure> {
         let Err(failure) = self.fleet_join.check() else { return Ok(()) };
         let known = match self.given_name().filter(|_| !self.args.run.new) {
-            Some(name) => self.context.shelf().find(name)?,
+            Some(name) => self.context.deployments().find(name)?,
             None => None,
         };
         if known.is_some_and(|known| known.is_alive()) { Ok(()) } else { Err(failure) }
@@ -226,19 +226,19 @@ impl Job<'_> {
         if let Some(lease) = self.args.run.lease_name.as_ref().filter(|name| name.is_empty() || name.len() > 80) {
             return Err(Failure::usage(format!("--lease-name `{lease}` must have 1 to 80 characters")));
         }
-        let shelf = self.context.shelf();
+        let deployments = self.context.deployments();
         if self.args.run.new {
-            name = free_name(&shelf, name)?;
+            name = free_name(&deployments, name)?;
         }
-        let lock = shelf.take_name(&name)?;
-        run.warnings.extend(shelf.sweep_unbegun()?);
+        let lock = deployments.take_name(&name)?;
+        run.warnings.extend(deployments.sweep_unbegun()?);
         let window = &self.args.window;
         let request = json!({
             "repo": source.normalised(), "ref": reference, "subdir": subdir, "node_type": self.args.hardware.node_type,
             "image": self.args.hardware.image, "hours": window.span.lease_duration, "network": self.args.run.network,
         });
         let request = self.record.as_ref().map_or(request, |record| record.request.clone());
-        let existing = shelf.find(&name)?.filter(StoredDeployment::is_alive);
+        let existing = deployments.find(&name)?.filter(StoredDeployment::is_alive);
         Ok((Begun { name, request, _lock: lock }, existing))
     }
 
@@ -257,8 +257,8 @@ impl Job<'_> {
         multi.plan(&proposal.offerings, proposal.hours, &catalogue)?;
         // A token that was made for the plan's deployment is for nothing else.
         let joins = self.fleet_join.join.is_some();
-        let shelf = self.context.shelf();
-        let (id, nonce) = identity(&begun.name, &site.account.project_id, self.saved.as_ref(), &shelf, joins)?;
+        let deployments = self.context.deployments();
+        let (id, nonce) = identity(&begun.name, &site.account.project_id, self.saved.as_ref(), &deployments, joins)?;
         let mut keys = Keys::look(&self.args.run, &self.args.paths, self.settings, &id, site).await?;
         run.warnings.append(&mut keys.warnings);
         let marked = orphans(&site.cloud, &site.account.project_id).await.map_err(|error| Failure::of_cloud(&error))?;
@@ -298,10 +298,10 @@ impl Job<'_> {
         };
         multi.begin(&self.context.state_dir, Some(&id))?;
         // Anyone who holds the journal lives; what is noted without one that lives is swept by the next run.
-        let journal = Arc::new(FileJournal::open(&shelf.place(&id), id.as_str())?);
-        shelf.note(&id, &notes, Some(&proposal.data))?;
+        let journal = Arc::new(FileJournal::open(&deployments.place(&id), id.as_str())?);
+        deployments.note(&id, &notes, Some(&proposal.data))?;
         keys.save()?;
-        let surroundings = DeploymentSurroundings::new(&self.context, shelf.place(&id), notes, journal, 3..10);
+        let surroundings = DeploymentSurroundings::new(&self.context, deployments.place(&id), notes, journal, 3..10);
         surroundings.asks(self.fleet.as_ref().map(|asked| &asked.fleet));
         drop(surroundings.watch.set(multi.watch.but(&site.name)));
         let failed = read_failed(&self.context.state_dir.join("failed.json"), SystemClock.now());

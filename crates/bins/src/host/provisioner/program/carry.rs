@@ -53,7 +53,7 @@ pub(super) struct CliContext<'a> {
 
 impl CliContext<'_> {
     /// The deployments of this machine.
-    pub(super) fn shelf(&self) -> DeploymentStore {
+    pub(super) fn deployments(&self) -> DeploymentStore {
         DeploymentStore::new(&self.state_dir)
     }
 
@@ -62,12 +62,12 @@ impl CliContext<'_> {
     /// # Errors
     /// Nobody knows it, or the folder cannot be read.
     pub(super) fn known(&self, name: &str) -> Result<StoredDeployment, Failure> {
-        let shelf = self.shelf();
-        if let Some(known) = shelf.find(name)? {
+        let deployments = self.deployments();
+        if let Some(known) = deployments.find(name)? {
             return Ok(known);
         }
         // It may be one of those that cannot be read.
-        let damaged: String = shelf.all()?.1.iter().map(|damage| format!("; {damage}")).collect();
+        let damaged: String = deployments.all()?.1.iter().map(|damage| format!("; {damage}")).collect();
         let message = format!("there is no deployment {name}{damaged}");
         let class = orlop_core::error::Class::NotFound;
         let hint = "see list, or list --remote for those whose state was lost";

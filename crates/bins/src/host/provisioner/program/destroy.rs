@@ -36,10 +36,10 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
     let sources = Sources::read(&args.cloud, &settings)?;
     let named = match (&args.name, &args.id) {
         (Some(name), _) => Some(context.known(name)?),
-        (None, Some(id)) => match context.shelf().salvage(id)? {
+        (None, Some(id)) => match context.deployments().salvage(id)? {
             // Its id was given, and what is known of it together with its marks tells what it owns.
             Some(salvage) => return damaged(args, &context, &sources, salvage, run).await,
-            None => context.shelf().read(id)?,
+            None => context.deployments().read(id)?,
         },
         (None, None) => None,
     };
@@ -57,7 +57,7 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
             let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None, run).await?;
             // The cloud first: whatever it shows was written down here before, if this machine has made it.
             let marked = marked(&site, run).await?;
-            let all = context.shelf().not_owned(marked)?;
+            let all = context.deployments().not_owned(marked)?;
             let agreed = if args.dry_run || args.yes { all } else { agreed(all).await? };
             lost(args, &context, &site, agreed, run).await
         }
@@ -110,7 +110,7 @@ async fn one(
     let mut event = Event::Destroy;
     if args.keep_key {
         notes.key_kept = true;
-        context.shelf().note(&known.id, &notes, None)?;
+        context.deployments().note(&known.id, &notes, None)?;
         event = Event::DestroyKeepingKey;
     }
     let surroundings = DeploymentSurroundings::new(context, known.folder.clone(), notes, journal, 0..0);
@@ -357,7 +357,7 @@ fn set_aside(
             Err(error) => run.warnings.push(format!("the private key {file} cannot be removed: {error}")),
         }
     }
-    let aside = context.shelf().set_aside(salvage)?;
+    let aside = context.deployments().set_aside(salvage)?;
     run.warnings.push(format!("what was written down of it is in {} now", aside.display()));
     forget_run(context, &notes.server_name, &id, run);
     Ok(())

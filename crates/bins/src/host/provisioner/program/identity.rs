@@ -49,8 +49,8 @@ pub(super) fn good_name(name: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// There are too many, or the folder cannot be read.
-pub(super) fn free_name(shelf: &DeploymentStore, name: String) -> Result<String, Failure> {
-    let is_free = |name: &str| match shelf.find(name) {
+pub(super) fn free_name(deployments: &DeploymentStore, name: String) -> Result<String, Failure> {
+    let is_free = |name: &str| match deployments.find(name) {
         Ok(known) => Ok(known.is_none()),
         // Somebody's, whatever became of that.
         Err(JournalError::Unreadable { .. }) => Ok(false),
@@ -76,12 +76,12 @@ pub(super) fn identity(
     name: &str,
     project: &str,
     saved: Option<&SavedPlan>,
-    shelf: &DeploymentStore,
+    deployments: &DeploymentStore,
     joins: bool,
 ) -> Result<(DeploymentId, String), Failure> {
     let planned = saved.and_then(|saved| saved.deployment.as_ref());
     if let Some(planned) = planned {
-        if planned.is_of(name, project) && !shelf.place(&planned.id).exists() {
+        if planned.is_of(name, project) && !deployments.place(&planned.id).exists() {
             return Ok((planned.id.clone(), planned.nonce.clone()));
         }
         if joins {
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_id_of_a_plan_is_used_once_and_for_its_own_server() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = DeploymentStore::new(folder.path());
+        let deployments = DeploymentStore::new(folder.path());
         let planned = PlannedDeployment::new("demo", "p", "nonce".into());
         let text = json!({
             "schema": "orlop.plan/1", "requirements": {}, "hours": 1, "deployment": planned,
@@ -155,13 +155,13 @@ mod tests {
             }],
         });
         let saved = SavedPlan::read(&text.to_string()).unwrap();
-        let of = |name: &str, joins| identity(name, "p", Some(&saved), &shelf, joins);
+        let of = |name: &str, joins| identity(name, "p", Some(&saved), &deployments, joins);
         assert_eq!(of("demo", true).unwrap(), (planned.id.clone(), "nonce".to_owned()));
         assert_ne!(of("other", false).unwrap().0, planned.id);
         assert_eq!(of("other", true).unwrap_err().exit, Exit::Conflict);
-        std::fs::create_dir(shelf.place(&planned.id)).unwrap();
+        std::fs::create_dir(deployments.place(&planned.id)).unwrap();
         assert_ne!(of("demo", false).unwrap().0, planned.id, "another deployment of the same plan");
         assert!(of("demo", true).unwrap_err().message.contains("was made already"));
-        assert_ne!(identity("demo", "p", None, &shelf, true).unwrap().0, planned.id);
+        assert_ne!(identity("demo", "p", None, &deployments, true).unwrap().0, planned.id);
     }
 }

@@ -205,7 +205,7 @@ fn missing(id: &str, error: &CloudError) -> Value {
 pub(super) async fn list(args: &ListArgs, run: &mut Run, signals: &Signals) -> Result<Report, Failure> {
     let (settings, state_dir) = settings(&args.output, run)?;
     let context = CliContext { state_dir, output: &args.output, signals, keep_on_interrupt: false };
-    let (all, damaged) = context.shelf().all()?;
+    let (all, damaged) = context.deployments().all()?;
     run.warnings.extend(damaged);
     if !args.remote {
         let rows: Vec<Value> = all.iter().map(row).collect();

@@ -185,7 +185,7 @@ impl Job<'_> {
         let deployment = record.deployment.clone();
         multi.record = Some(record);
         let Some(id) = deployment else { return Ok(None) };
-        let Some(known) = self.context.shelf().read(&id)? else { return Ok(None) };
+        let Some(known) = self.context.deployments().read(&id)? else { return Ok(None) };
         let failure = known.saga.failure().cloned().map(Failure::from);
         let outcome = SiteOutcome { is_past: true, ..SiteOutcome::of(&known.saga) };
         let came = Tried { report: Report { failure, ..Report::default() }, outcome };

@@ -392,13 +392,19 @@ fn without_a_durable_intent_nothing_is_requested() {
         world.applied();
         world.journal.written().len()
     };
+    let mut named = 0;
     for line in 0..lines {
         let world = World::new();
         world.journal.full_at(Some(line));
         let error = world.apply().unwrap().map(|_| ()).unwrap_err();
-        assert_eq!(error.exit().code(), 1);
-        assert!(error.to_string().starts_with("cannot record, nothing was requested"), "{error}");
         let left = world.remains();
+        let known = matches!(error, JournalError::Unrecorded { .. });
+        assert_eq!(error.exit().code(), if known { 12 } else { 1 });
+        let said = error.to_string();
+        assert!(said.starts_with("cannot record, nothing "), "{said}");
+        // What was made and known is named, with how to remove it.
+        assert_eq!(known, said.contains("destroy --id"), "{said}");
+        named += usize::from(left.servers.iter().any(|server| said.contains(server.as_str())));
         let made = left.leases.len() + left.servers.len() + left.addresses.len() + left.keypairs.len();
         let intents = world.journal.written().iter().filter(|line| matches!(line.entry, Entry::Intent { .. })).count();
         assert!(made <= intents, "line {line}: {left:?}");
@@ -408,6 +414,16 @@ fn without_a_durable_intent_nothing_is_requested() {
         }
         world.assert_nothing(&format!("line {line}"));
     }
+    assert!(named > 0, "a server that is there is named");
+}
+
+#[test]
+fn a_look_needs_no_room_for_what_it_sees() {
+    let world = World::new();
+    world.applied();
+    world.clock.pass(Duration::from_secs(25 * 3600));
+    world.journal.full_at(Some(world.journal.written().len()));
+    assert_eq!(world.take_up(Event::Look).unwrap().state(), SagaState::Expired);
 }
 
 #[test]

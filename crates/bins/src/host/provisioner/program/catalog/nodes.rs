@@ -25,7 +25,7 @@ use crate::view::text::{Colour, Mark, one_line};
 const HOURS: u32 = 24;
 
 /// What is known of the hardware of a site.
-struct Shelf {
+struct SiteStock {
     site: String,
     origin: Origin,
     stock: Vec<Stock>,
@@ -47,7 +47,7 @@ pub(super) async fn nodes(args: &NodesArgs, keep: Keep, run: &mut Run) -> Result
     let all = sources.sites(&args.site);
     let hidden = Hidden::new(file, &all, args.cloud.ca_cert.as_deref(), &settings, &state)?.keeping(keep);
     let sites = sites_of(&sources, &args.site, all.first().filter(|_| file.is_some()).map(String::as_str))?;
-    let (mut shelves, mut away) = (Vec::new(), None);
+    let (mut stocks, mut away) = (Vec::new(), None);
     for site in &sites {
         let one = std::slice::from_ref(site);
         let seen = match seen(&sources, site, run).await {
@@ -62,66 +62,65 @@ pub(super) async fn nodes(args: &NodesArgs, keep: Keep, run: &mut Run) -> Result
             Some(seen) if seen.hosts.is_some() => embedded(),
             _ => hidden.catalogue(one, run).await?,
         };
-        shelves.push(match seen {
-            Some(seen) => shelf(site, &seen.catalogue(otherwise), seen.allocations.as_deref(), &asked),
-            None => shelf(site, &otherwise, None, &asked),
+        stocks.push(match seen {
+            Some(seen) => stock_of(site, &seen.catalogue(otherwise), seen.allocations.as_deref(), &asked),
+            None => stock_of(site, &otherwise, None, &asked),
         });
     }
-    if let Some(failure) = away.filter(|_| shelves.is_empty()) {
+    if let Some(failure) = away.filter(|_| stocks.is_empty()) {
         return Err(failure);
     }
-    Ok(Report { text: text(&shelves, &asked, colour(&args.output)), data: data(&shelves, &asked), failure: None })
+    Ok(Report { text: text(&stocks, &asked, colour(&args.output)), data: data(&stocks, &asked), failure: None })
 }
 
-fn shelf(
+fn stock_of(
     site: &str,
     catalogue: &Catalogue,
     allocations: Option<&[orlop_cloud::catalog::window::Allocation]>,
     asked: &WindowRequest,
-) -> Shelf {
+) -> SiteStock {
     // What is known of other hosts says nothing of those in a file or a table.
     let allocations = allocations.filter(|_| catalogue.origin == Origin::Live);
-    Shelf { site: site.to_owned(), origin: catalogue.origin, stock: stock(catalogue, site, allocations, asked) }
+    SiteStock { site: site.to_owned(), origin: catalogue.origin, stock: stock(catalogue, site, allocations, asked) }
 }
 
 fn end(asked: &WindowRequest) -> Option<Timestamp> {
     asked.start.checked_add(SignedDuration::from_hours(i64::from(asked.hours))).ok()
 }
 
-fn data(shelves: &[Shelf], asked: &WindowRequest) -> Value {
-    let site = |shelf: &Shelf| json!({"site": shelf.site, "source": shelf.origin});
-    let nodes: Vec<&Stock> = shelves.iter().flat_map(|shelf| &shelf.stock).collect();
+fn data(stocks: &[SiteStock], asked: &WindowRequest) -> Value {
+    let site = |one: &SiteStock| json!({"site": one.site, "source": one.origin});
+    let nodes: Vec<&Stock> = stocks.iter().flat_map(|one| &one.stock).collect();
     json!({
         "window": {
             "start": asked.start.to_string(), "end": end(asked).map(|end| end.to_string()), "hours": asked.hours,
             "within_minutes": asked.within.as_mins(),
         },
-        "sites": shelves.iter().map(site).collect::<Vec<_>>(),
+        "sites": stocks.iter().map(site).collect::<Vec<_>>(),
         "nodes": nodes,
     })
 }
 
-fn text(shelves: &[Shelf], asked: &WindowRequest, colour: Colour) -> String {
+fn text(stocks: &[SiteStock], asked: &WindowRequest, colour: Colour) -> String {
     let header =
         ["SITE", "TYPE", "HOSTS", "FREE", "FIRST START", "THREADS", "GiB", "DISKS GB", "CARDS", "FEATURES", "SU/h"];
-    let rows: Vec<Vec<String>> =
-        shelves.iter().flat_map(|shelf| &shelf.stock).map(|one| row(one, asked, colour)).collect();
+    let rows: Vec<Vec<String>> = stocks.iter().flat_map(|one| &one.stock).map(|one| row(one, asked, colour)).collect();
     let mut out = columns(&header, &rows);
     let end = end(asked).map(|end| end.to_string()).unwrap_or_default();
     out.push_str(&format!("\nfree: for {} h from {} to {end}\n", asked.hours, asked.start));
-    for shelf in shelves {
-        out.push_str(&format!("{}: {}\n", one_line(&shelf.site, 40), words(shelf)));
+    for one in stocks {
+        out.push_str(&format!("{}: {}\n", one_line(&one.site, 40), words(one)));
     }
     out
 }
 
-fn words(shelf: &Shelf) -> &'static str {
-    match shelf.origin {
+fn words(one: &SiteStock) -> &'static str {
+    match one.origin {
         Origin::Live => "as the site says now",
         Origin::File => "from the file that was given; whether hosts are free is not known",
         Origin::Public => "from the site's public description; whether hosts are free is not known",
         Origin::Hidden => "its hosts are hidden by the site; name them with --catalog-file",
-        Origin::Embedded if shelf.stock.is_empty() => "nothing is known without credentials",
+        Origin::Embedded if one.stock.is_empty() => "nothing is known without credentials",
         Origin::Embedded => "from the built-in table; whether hosts are free, and rates, are not known",
     }
 }
