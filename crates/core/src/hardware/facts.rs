@@ -108,7 +108,12 @@ fn counts(gpu: &GpuFacts, need: &ResolvedGpu) -> u32 {
         DeviceClass::Unit if !gpu.confidential => units,
         DeviceClass::Whole if whole && mine && memory && !gpu.confidential => 1,
         DeviceClass::Confidential if whole && mine && memory && gpu.confidential => 1,
-        DeviceClass::Slice(profile) if mine || need.products.is_none() => gpu.mig.get(&profile).copied().unwrap_or(0),
+        DeviceClass::Slice(profile)
+            if (mine || need.products.is_none())
+                && (memory || need.kind.memory_gib.is_some_and(|asked| asked <= u32::from(profile.memory_gb))) =>
+        {
+            gpu.mig.get(&profile).copied().unwrap_or(0)
+        }
         _ => 0,
     }
 }

@@ -45,27 +45,53 @@ pub struct HardwareInput {
 struct RequestedType {
     kind: GpuType,
     /// How many, where the text says so: `H100:8`.
-    count: Option<u32>,
+    count: Option<i64>,
 }
 
 impl RequestedType {
-    /// A number behind a colon is a count where the text without it names a known device and the whole text does not.
+    /// A number behind a colon, or before or behind an `x`, is a count where the whole text names no known device.
     fn read(text: &str, tables: &Tables) -> Result<Self, HardwareError> {
-        let counted = || {
-            let (kind, count) = text.rsplit_once(':')?;
-            let count = count.trim_ascii();
-            let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
-            let count = count.parse().ok().filter(|_| digits)?;
-            Some(Self { kind: tables.catalogue.parse(kind).ok()?, count: Some(count) })
-        };
-        match tables.catalogue.parse(text) {
-            Ok(kind) => Ok(Self { kind, count: None }),
-            Err(_) => match counted() {
-                Some(asked) => Ok(asked),
-                None => Ok(Self { kind: tables.catalogue.ask(text)?, count: None }),
-            },
+        let catalogue = &tables.catalogue;
+        if catalogue.parse(text).is_err()
+            && let Some((kind, count, is_apart)) = counted(text)
+        {
+            // `MI250X2` may be two of one model or one of none.
+            let is_open = !is_apart && catalogue.parse(&format!("{kind}x")).is_ok();
+            let kind = match catalogue.parse(kind) {
+                _ if is_open => None,
+                Ok(known) => Some(known),
+                // Digits that no blank or colon sets off may be of a name.
+                Err(_) if is_apart => Some(catalogue.ask(kind)?),
+                Err(_) => None,
+            };
+            if let Some(kind) = kind {
+                return Ok(Self { kind, count: Some(count) });
+            }
+        }
+        Ok(Self { kind: catalogue.ask(text)?, count: None })
+    }
+}
+
+/// A text without the count in it, the count, and whether something sets the count off from the rest; none where there is none.
+fn counted(text: &str) -> Option<(&str, i64, bool)> {
+    let text = text.trim_ascii();
+    let times = |ch: char| matches!(ch, 'x' | 'X' | '*');
+    let number = |digits: &str| digits.parse().unwrap_or(i64::MAX);
+    let is_digit = |ch: char| ch.is_ascii_digit();
+    let behind = text.trim_end_matches(is_digit);
+    if behind.len() < text.len() {
+        let count = number(&text[behind.len()..]);
+        if let Some(kind) = behind.trim_ascii_end().strip_suffix(':') {
+            return Some((kind, count, true));
+        }
+        if let Some(kind) = behind.trim_ascii_end().strip_suffix(times) {
+            let is_apart = kind.ends_with(' ');
+            return Some((kind.trim_ascii_end(), count, is_apart));
         }
     }
+    let before = text.trim_start_matches(is_digit);
+    let kind = before.trim_ascii_start().strip_prefix(times).filter(|_| before.len() < text.len())?;
+    Some((kind.trim_ascii_start(), number(&text[..text.len() - before.len()]), kind.starts_with(' ')))
 }
 
 impl HardwareInput {
@@ -88,11 +114,11 @@ impl HardwareInput {
         let asked = self.gpu_type.as_deref().map(|text| RequestedType::read(text, tables)).transpose()?;
         let said = asked.as_ref().and_then(|asked| asked.count);
         if let (Some(said), Some(given)) = (said, self.gpu_count)
-            && i64::from(said) != i64::from(given)
+            && said != i64::from(given)
         {
             return Err(HardwareError::CountDiffers { said, given: given.into() });
         }
-        let count = match self.gpu_count.or_else(|| i32::try_from(said?).ok()) {
+        let count = match self.gpu_count.map(i64::from).or(said) {
             None if described => 1,
             None => return Ok(None),
             Some(0) if described => {
@@ -102,12 +128,19 @@ impl HardwareInput {
             Some(0) => return Ok(None),
             Some(given) => {
                 let count = u32::try_from(given).ok().filter(|count| *count <= max);
-                count.ok_or(HardwareError::CountOutOfRange { given: given.into(), max })?
+                count.ok_or(HardwareError::CountOutOfRange { given, max })?
             }
         };
         let mut kind = asked.map(|asked| asked.kind).unwrap_or_default();
         if let Some(gib) = self.gpu_memory_gib.filter(|gib| !(1..=4096).contains(gib)) {
             return Err(HardwareError::MemoryOutOfRange { given: gib.to_string() });
+        }
+        if let (Some(profile), Some(asked)) = (kind.partition, self.gpu_memory_gib)
+            && asked > u32::from(profile.memory_gb)
+        {
+            // The field is about what is asked for, which is the slice.
+            let (model, largest) = (format!("slice {profile}"), u32::from(profile.memory_gb));
+            return Err(HardwareError::NoVariantWithMemory { model, asked, largest });
         }
         kind.memory_gib = kind.memory_gib.max(self.gpu_memory_gib);
         kind.nvlink |= self.nvlink == Some(true);

@@ -101,7 +101,11 @@ impl DeviceNeed {
                 DeviceClass::Confidential => {
                     device.slices.is_empty() && device.confidential && self.memory_fits(device)
                 }
-                DeviceClass::Slice(profile) => device.slices.contains_key(&profile),
+                DeviceClass::Slice(profile) => {
+                    // More than a slice has is said of the card that it is of.
+                    let of_slice = self.memory_gib.is_none_or(|gib| gib <= u32::from(profile.memory_gb));
+                    device.slices.contains_key(&profile) && (of_slice || self.memory_fits(device))
+                }
             }
     }
 

@@ -15,6 +15,7 @@ use crate::hourglass::names;
 use crate::hourglass::plan::Failure;
 use crate::hourglass::reference::ObservedReference;
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus};
+use crate::value::{item, word};
 
 /// Names of the children of an executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +98,14 @@ pub(super) async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Ob
     let spec = serde_json::from_value::<ExecutorSpec>(object.get("spec").cloned().unwrap_or_default());
     let stored = object.get("status").cloned().unwrap_or_default();
     let names = Names::of(&meta.name);
+    let deployment = reader.child(&meta, Kind::Deployment, &names.deployment).await?;
     let account = match &spec {
+        // No watch reports that it goes: its Deployment does, once it needs it.
+        Ok(spec)
+            if deployment.as_ref().and_then(refusal).is_some_and(|why| why.contains(&spec.service_account_name)) =>
+        {
+            reader.ask(Kind::ServiceAccount, &spec.service_account_name).await?
+        }
         Ok(spec) => reader.get(Kind::ServiceAccount, &spec.service_account_name).await?,
         Err(_) => None,
     };
@@ -115,7 +123,7 @@ pub(super) async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Ob
         config: reader.child(&meta, Kind::ConfigMap, &names.config).await?,
         secret: reader.child(&meta, Kind::Secret, &names.secrets).await?,
         account,
-        deployment: reader.child(&meta, Kind::Deployment, &names.deployment).await?,
+        deployment,
         budget: reader.child(&meta, Kind::DisruptionBudget, &names.deployment).await?,
         service: reader.child(&meta, Kind::Service, &names.service).await?,
         pods: reader.list(Kind::Pod, &labels).await?,
@@ -124,6 +132,12 @@ pub(super) async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Ob
         last_applied,
         meta,
     }))
+}
+
+/// Why a Deployment cannot make its pods, in the words of the server; none where it can.
+pub(super) fn refusal(deployment: &Value) -> Option<&str> {
+    let condition = item(deployment, "/status/conditions", "type", "ReplicaFailure")?;
+    (word(condition, "/status") == "True").then(|| word(condition, "/message"))
 }
 
 impl Observation {

@@ -72,6 +72,15 @@ impl<'a> Facts<'a> {
         there.filter(|child| !is_terminating(child.live)).collect()
     }
 
+    /// A child that another client has changed and that is not put back yet, since it was a moment ago.
+    pub(super) fn left_changed(&self) -> Option<Child<'_>> {
+        let known = &self.obs.last_applied;
+        let left = |child: &Child<'_>| {
+            known.is_changed(child.live, child.wanted) && !known.differs(child.live, child.wanted, self.now)
+        };
+        self.children().into_iter().find(left)
+    }
+
     /// The Deployment, where it is ours and stays.
     pub(super) fn deployment(&self) -> Option<&'a Value> {
         self.obs.deployment.as_ref().filter(|live| self.obs.meta.owns(live) && !is_terminating(live))

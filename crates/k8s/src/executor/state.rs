@@ -7,9 +7,11 @@ use orlop_core::machine::executor::{ExecutorPhase as Phase, ExecutorState as Sta
 use orlop_core::time::Time;
 use serde_json::Value;
 
+use super::observe::refusal;
 use super::plan::Facts;
 use super::render::TEMPLATE_HASH;
 use super::status::REASONS;
+use crate::api::Kind;
 use crate::hourglass::children::is_terminating;
 use crate::hourglass::condition::{of, since};
 use crate::hourglass::drift::covers;
@@ -63,7 +65,7 @@ enum DeploymentDiff {
 
 fn deployment_differs(facts: &Facts<'_>) -> DeploymentDiff {
     let (Some(live), Ok(wanted)) = (facts.deployment(), &facts.wanted) else { return DeploymentDiff::Template };
-    if !facts.obs.last_applied.differs(live, &wanted.deployment, facts.now) {
+    if !facts.obs.last_applied.is_changed(live, &wanted.deployment) {
         return DeploymentDiff::No;
     }
     let hash = |object: &Value| texts(object, "/metadata/annotations").remove(TEMPLATE_HASH);
@@ -77,6 +79,7 @@ pub(super) fn is_complete(facts: &Facts<'_>) -> bool {
     let counts = counts(facts);
     counts.observed
         && deployment_differs(facts) == DeploymentDiff::No
+        && facts.left_changed().is_none()
         && [counts.all, counts.ready, counts.updated] == [counts.wanted; 3]
 }
 
@@ -133,7 +136,8 @@ fn running_state(facts: &Facts<'_>) -> State {
         return if facts.configured { State::DeploymentCreation } else { State::Creating };
     }
     let template = deployment_differs(facts);
-    if !facts.configured || template == DeploymentDiff::Template {
+    let left = facts.left_changed().is_some_and(|child| child.kind != Kind::Deployment);
+    if !facts.configured || left || template == DeploymentDiff::Template {
         let applied = facts.configured && phase == Some(Phase::Updating);
         return if applied { State::ConfigMapUpdate } else { State::Updating };
     }
@@ -160,8 +164,9 @@ fn problem(facts: &Facts<'_>, state: State) -> (Option<(&'static str, String)>, 
         return (Some((reason, message)), pending_retry.next_retry_time);
     }
     let condition = |kind: &str| facts.deployment().and_then(|live| item(live, "/status/conditions", "type", kind));
-    if condition("ReplicaFailure").is_some_and(|failure| word(failure, "/status") == "True") {
-        let message = "the Deployment cannot make its pods; see its conditions".to_owned();
+    if let Some(why) = facts.deployment().and_then(refusal) {
+        let why = if why.is_empty() { "; see its conditions".to_owned() } else { format!(": {why}") };
+        let message = format!("the Deployment cannot make its pods{why}");
         return (Some(("ReplicaFailure", message)), None);
     }
     if state != State::Running

@@ -11,9 +11,12 @@ use super::render::selector;
 use super::state::{Counts, Observed, counts};
 use crate::hourglass::children::lifecycle_path;
 use crate::hourglass::condition::{NewCondition, conditions, contended, degraded, new_problem, ready};
+use crate::hourglass::drift::difference;
+use crate::hourglass::last_applied::Child;
 use crate::hourglass::plan::{Effect, Notice, Plan, Requeue, Step};
 use crate::hourglass::reference::forbidden;
 use crate::hourglass::spec::ExecutorStatus;
+use crate::value::word;
 
 /// The plan: children first, then events, then the status.
 pub(super) fn finish(facts: &Facts<'_>, observed: &Observed, actions: Vec<Effect>) -> Plan {
@@ -77,7 +80,7 @@ fn complete(facts: &Facts<'_>, observed: &Observed) -> ExecutorStatus {
         status.retry = facts.obs.last_failure.as_ref().and_then(|failure| failure.retry(before));
     }
     let (available, progressing, degraded) =
-        (available(counts), progressing(observed), degraded(observed.problem.as_ref()));
+        (available(counts), progressing(facts, observed), degraded(observed.problem.as_ref()));
     let children = facts.children();
     let contended = facts.obs.last_applied.contended(&children, &facts.obs.status.conditions, facts.now);
     let said = vec![ready(&available, &progressing, &degraded), available, progressing, degraded, contended];
@@ -93,7 +96,7 @@ fn available(counts: Counts) -> NewCondition {
     }
 }
 
-fn progressing(observed: &Observed) -> NewCondition {
+fn progressing(facts: &Facts<'_>, observed: &Observed) -> NewCondition {
     const KIND: &str = "Progressing";
     let waits = observed.problem.as_ref().is_some_and(|(reason, _)| matches!(*reason, "InvalidSpec" | "Conflict"));
     match observed.state.phase() {
@@ -102,8 +105,22 @@ fn progressing(observed: &Observed) -> NewCondition {
             NewCondition::no(KIND, "WaitingForChange", "nothing is done until the spec is another")
         }
         Some(Phase::Failed) => NewCondition::no(KIND, "BackOff", "it is tried again"),
-        _ => NewCondition::yes(KIND, observed.state.as_str(), "what is wanted is being made"),
+        _ => NewCondition::yes(KIND, observed.state.as_str(), under_way(facts)),
     }
+}
+
+/// What is going on.
+fn under_way(facts: &Facts<'_>) -> String {
+    let paused = facts.deployment().filter(|live| live.pointer("/spec/paused").is_some_and(|paused| paused == true));
+    if let Some(name) = paused.map(|live| word(live, "/metadata/name")) {
+        return format!("Deployment `{name}` is paused; resume it: kubectl rollout resume deployment {name}");
+    }
+    let Some(Child { kind, live, wanted }) = facts.left_changed() else {
+        return "what is wanted is being made".to_owned();
+    };
+    let field = difference(live, wanted).map(|field| format!(" ({field})")).unwrap_or_default();
+    let name = word(live, "/metadata/name");
+    format!("{} `{name}` is not what is wanted{field}; it is put back once a minute at most", kind.name())
 }
 
 fn notices(facts: &Facts<'_>, status: &ExecutorStatus) -> Vec<Notice> {

@@ -60,7 +60,8 @@ impl LastApplied {
     }
 
     /// Whether another client has changed a child: it differs from what is rendered by more than admission has changed.
-    fn is_changed(&self, live: &Value, wanted: &Value) -> bool {
+    #[must_use]
+    pub fn is_changed(&self, live: &Value, wanted: &Value) -> bool {
         let child = || self.child(live, wanted).and_then(|child| child.digest.as_ref());
         drift::differs(live, wanted) && child().is_none_or(|child| *child != digest(live))
     }

@@ -17,7 +17,7 @@ use crate::hourglass::plan::{CONFLICT, Effect, Notice, ObjectKey};
 use crate::hourglass::pod::PodState;
 use crate::hourglass::spec::{Candidate, Incarnation, PerformerStatus, Retry};
 use crate::hourglass::{later, names};
-use crate::value::{text, texts};
+use crate::value::{text, texts, word};
 
 /// The longest wait between failures, in seconds.
 const LONGEST: u64 = 300;
@@ -80,6 +80,9 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
         // What serves comes first: a pod that cannot be made does not keep the Service from it.
         reconcile_service(facts, &mut decision);
         create_reserved(facts, &mut decision);
+        if let Some(active) = decision.status.active.as_ref().and_then(|active| facts.rendered(&active.spec_hash)) {
+            keep_revision(facts, &active, &mut decision);
+        }
     }
     clean_up::clean_up(facts, &mut decision);
     clean_up::reset_retry(facts, &mut decision);
@@ -351,16 +354,10 @@ fn create_pod(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mu
         decision.deferred = Some(Deferred::NoRuntimeClass);
         return;
     }
-    let revision = revision_name(meta, &rendered.hash);
-    // What belongs to others is no revision and no template of ours, whatever its labels say: creating finds out.
-    let known =
-        |all: &[Value], name: &str| all.iter().any(|known| meta.owns(known) && text(known, "/metadata/name") == name);
-    if !known(&facts.obs.revisions, &revision) {
-        decision.actions.push(Effect::Create(Kind::Revision, rendered.revision(meta)));
-    }
+    keep_revision(facts, rendered, decision);
     if let Some(template) = rendered.template(meta, cluster) {
         let name = text(&template, "/metadata/name");
-        if !known(&facts.obs.templates, &name) {
+        if !is_there(facts, &facts.obs.templates, &name) {
             decision.actions.push(Effect::Create(template_kind(cluster), template));
         }
     }
@@ -370,6 +367,20 @@ fn create_pod(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mu
         let service_spec = ServiceSpec::of(&rendered.spec);
         decision.actions.push(Effect::Create(Kind::Service, service_spec.service(meta, number, &switched(None, None))));
     }
+}
+
+/// The spec of a pod is kept, so that it can be taken back to.
+fn keep_revision(facts: &Facts<'_>, rendered: &Rendered, decision: &mut Decision) {
+    let meta = &facts.obs.meta;
+    if !is_there(facts, &facts.obs.revisions, &revision_name(meta, &rendered.hash)) {
+        decision.actions.push(Effect::Create(Kind::Revision, rendered.revision(meta)));
+    }
+}
+
+/// Whether one of these has a name. What belongs to others is no revision and no template of ours, whatever its labels say:
+/// creating finds out.
+fn is_there(facts: &Facts<'_>, all: &[Value], name: &str) -> bool {
+    all.iter().any(|known| facts.obs.meta.owns(known) && word(known, "/metadata/name") == name)
 }
 
 /// The candidate serves.
@@ -412,6 +423,8 @@ fn switch_service(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let status = &mut decision.status;
     status.active = Some(known.settled());
     status.candidate = None;
+    // It did come up after all.
+    status.failed_spec_hash = status.failed_spec_hash.take().filter(|failed| *failed != known.spec_hash);
     status.spec_hash = Some(known.spec_hash.clone());
     let spec = facts.rendered(&known.spec_hash).map(|rendered| rendered.spec.image);
     status.image = Some(spec.unwrap_or_else(|| image(child.pod.object)));

@@ -1,6 +1,8 @@
 //! An observation sorted by what the rules ask: which pods are whose, what is wanted, what the Service selects.
 //! Owns these readings; decides nothing.
 
+use std::borrow::Cow;
+
 use orlop_core::hardware::gpu::Allocation;
 use orlop_core::time::Time;
 use serde_json::Value;
@@ -14,8 +16,8 @@ use crate::hourglass::children::is_terminating;
 use crate::hourglass::pod::Pod;
 use crate::hourglass::reference::{GENERATION, follow};
 use crate::hourglass::spec::{ExecutorSpec, PerformerStatus, Reference, Upgrade};
-use crate::hourglass::{Config, RESTARTED, names, plan::Failure};
-use crate::value::{item, text, texts, word};
+use crate::hourglass::{Config, MANAGER, RESTARTED, names, plan::Failure};
+use crate::value::{item, items, text, texts, word};
 
 /// The hash of a pod whose spec nobody knows.
 pub(super) const UNKNOWN: &str = "unknown";
@@ -26,6 +28,13 @@ pub(super) struct ChildPod<'a> {
     pub(super) number: u32,
     pub(super) hash: String,
     pub(super) pod: Pod<'a>,
+}
+
+/// An image that is not the one of a pod's spec.
+pub(super) struct ChangedImage<'a> {
+    pub(super) image: String,
+    /// The client that has put it there.
+    pub(super) by: &'a str,
 }
 
 /// The Service of the performer, as it was observed.
@@ -109,10 +118,7 @@ impl<'a> Facts<'a> {
     /// What the Service before a pod says of it: as its spec does, also where that has no pod any more, or as the pod itself
     /// where nobody knows its spec.
     pub(super) fn service_spec(&self, hash: &str, pod: Option<&ChildPod<'_>>) -> Option<ServiceSpec> {
-        if let Some(desired) = self.desired.as_ref().ok().filter(|desired| desired.hash == hash) {
-            return Some(ServiceSpec::of(&desired.spec));
-        }
-        if let Some((_, spec)) = self.kept(hash) {
+        if let Some(spec) = self.spec(hash) {
             return Some(ServiceSpec::of(&spec));
         }
         let spec = self.obs.spec.as_ref().ok();
@@ -125,6 +131,56 @@ impl<'a> Facts<'a> {
             named: own.is_some(),
             address: address.or_else(|| Some(spec?.avs_address.clone())).unwrap_or_default(),
         })
+    }
+
+    /// The spec of a hash as it was written.
+    fn spec(&self, hash: &str) -> Option<Cow<'_, NormalSpec>> {
+        match &self.desired {
+            Ok(desired) if desired.hash == hash => Some(Cow::Borrowed(&desired.spec)),
+            _ => self.kept(hash).map(|(_, spec)| Cow::Owned(spec)),
+        }
+    }
+
+    /// The image of the spec that a pod was made of.
+    pub(super) fn spec_image(&self, child: &ChildPod<'_>) -> Option<String> {
+        self.spec(&child.hash).map(|spec| spec.image.clone())
+    }
+
+    /// The image of a pod, where another client has put it in place of the one of its spec; who that was. What admission makes of
+    /// an image is not of another client: the server counts it to the one who has made the pod.
+    pub(super) fn changed_image<'c>(&self, child: &ChildPod<'c>) -> Option<ChangedImage<'c>> {
+        let image = image(child.pod.object);
+        let mut managers = items(child.pod.object, "/metadata/managedFields").iter();
+        let holds = |entry: &&Value| {
+            let fields = "/fieldsV1/f:spec/f:containers/k:{\"name\":\"performer\"}/f:image";
+            word(entry, "/manager") != MANAGER && entry.pointer(fields).is_some()
+        };
+        let by = managers.find(holds)?;
+        let spec = self.spec_image(child)?;
+        (image != spec).then(|| ChangedImage { image, by: word(by, "/manager") })
+    }
+
+    /// Why no connection to the Service, as it is stored, reaches a pod; none where one does.
+    pub(super) fn misrouted(&self, child: &ChildPod<'_>) -> Option<String> {
+        let service = self.service.object?;
+        let (selector, labels) = (texts(service, "/spec/selector"), texts(child.pod.object, "/metadata/labels"));
+        let matches = !selector.is_empty() && selector.iter().all(|(key, value)| labels.get(key) == Some(value));
+        if !matches || word(service, "/spec/type") == "ExternalName" {
+            return Some("the selector of the Service does not match the pod that serves".to_owned());
+        }
+        let port = i64::from(self.service_spec(&child.hash, Some(child))?.port);
+        let containers = items(child.pod.object, "/spec/containers");
+        let target = |service_port: &Value| match service_port.get("targetPort") {
+            Some(Value::String(name)) => containers
+                .iter()
+                .find_map(|container| item(container, "/ports", "name", name)?.get("containerPort")?.as_i64()),
+            Some(number) => number.as_i64(),
+            None => service_port.get("port")?.as_i64(),
+        };
+        let leads =
+            |known: &Value| known.get("port").and_then(Value::as_i64) == Some(port) && target(known) == Some(port);
+        let reached = items(service, "/spec/ports").iter().any(leads);
+        (!reached).then(|| format!("port {port} of the Service does not lead to port {port} of the pod that serves"))
     }
 
     /// What a revision keeps of a hash.
@@ -143,7 +199,8 @@ impl<'a> Facts<'a> {
         self.rendered(self.status.spec_hash.as_deref()?)
     }
 
-    /// What is wanted: what is asked for, or the last good spec where that is invalid or has failed.
+    /// What is wanted: what is asked for, or the last good spec where that is invalid or has failed. Where nothing serves and
+    /// nobody knows the last good spec, one that has failed is better than none.
     pub(super) fn wanted(&self) -> Option<Rendered> {
         self.wanted_unless(self.status.failed_spec_hash.as_ref())
     }
@@ -152,6 +209,7 @@ impl<'a> Facts<'a> {
     pub(super) fn wanted_unless(&self, failed: Option<&String>) -> Option<Rendered> {
         match &self.desired {
             Ok(desired) if failed != Some(&desired.hash) => Some(desired.clone()),
+            Ok(desired) if self.status.active.is_none() => self.good().or_else(|| Some(desired.clone())),
             _ => self.good(),
         }
     }

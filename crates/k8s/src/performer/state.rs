@@ -10,6 +10,7 @@ use super::CONTAINER;
 use super::decide::{Decision, Deferred, backoff_until};
 use super::facts::{ChildPod, Facts};
 use super::upgrade::deadline;
+use crate::hourglass::RESTARTED;
 use crate::hourglass::condition::{NewCondition, of, since};
 use crate::hourglass::plan::is_refusal;
 use crate::hourglass::spec::Candidate;
@@ -26,6 +27,9 @@ const NO_IMAGE: [&str; 5] =
 
 /// The most characters of what a kubelet says that are taken over.
 const KUBELET: usize = 500;
+
+/// The reason where a pod runs another image than its spec says.
+pub(super) const IMAGE_CHANGED: &str = "ImageChanged";
 
 /// What is wrong, in one word and in a sentence.
 pub(super) type Problem = (String, String);
@@ -114,6 +118,12 @@ fn serving_state(
         let message =
             "the new spec did not come up and was taken back; change it, or annotate hourglass.eigenlayer.io/retry";
         observed.problem = Some(("UpgradeFailed".to_owned(), message.to_owned()));
+    } else if let Some((child, changed)) = active.and_then(|child| Some((child, facts.changed_image(child)?))) {
+        let message = format!(
+            "{} has put image `{}` into pod `{}`; delete that pod, or annotate {RESTARTED}, for one of the spec",
+            changed.by, changed.image, child.pod.name
+        );
+        observed.problem = Some((IMAGE_CHANGED.to_owned(), message));
     }
     observed
 }

@@ -9,7 +9,7 @@ use orlop_core::time::Time;
 use super::decide::{CREATED, Decision};
 use super::facts::Facts;
 use super::render::{Rendered, duplicates};
-use super::state::{Observed, observed_state};
+use super::state::{IMAGE_CHANGED, Observed, observed_state};
 use crate::api::Kind;
 use crate::hardware::{self, availability};
 use crate::hourglass::children::lifecycle_path;
@@ -75,7 +75,7 @@ fn hardware_condition(facts: &Facts<'_>, decision: &Decision) -> NewCondition {
     let unknown = |message: &str| NewCondition::unknown(KIND, "NodesNotReadable", message);
     let candidate = decision.status.candidate.as_ref().and_then(|known| facts.rendered(&known.spec_hash));
     let Some(wanted) = candidate.or_else(|| facts.wanted()) else {
-        return unknown("the spec does not say what is needed");
+        return NewCondition::unknown(KIND, "InvalidSpec", "the spec does not say what is needed");
     };
     if !wanted.special && wanted.merged.runtime_class.is_none() {
         return NewCondition::yes(KIND, "NotRequired", "no special hardware is asked for");
@@ -105,7 +105,9 @@ fn hardware_condition(facts: &Facts<'_>, decision: &Decision) -> NewCondition {
     if !wanted.special {
         return NewCondition::yes(KIND, "NotRequired", "no special hardware is asked for");
     }
-    let Ok(merged) = wanted.under(cluster) else { return unknown("the runtime class contradicts the last good spec") };
+    let Ok(merged) = wanted.under(cluster) else {
+        return NewCondition::unknown(KIND, "InvalidSpec", "the runtime class contradicts the last good spec");
+    };
     if cluster.nodes.is_none() {
         return unknown("the operator may not read nodes");
     }
@@ -137,7 +139,8 @@ fn complete(facts: &Facts<'_>, decision: &Decision, observed: &Observed, hardwar
         .iter()
         .any(|effect| matches!(effect, Effect::Create(Kind::Service, _) | Effect::Apply(Kind::Service, _)));
     let has_service = facts.service.object.is_some() || selected;
-    let ready = active.filter(|child| child.pod.ready && (selected || facts.service.selects == Some(child.number)));
+    let misrouted = active.filter(|child| child.pod.ready && !selected).and_then(|child| facts.misrouted(child));
+    let ready = active.filter(|child| child.pod.ready && has_service && misrouted.is_none());
     status.state = Some(observed.state);
     status.phase = observed.state.phase();
     status.observed_generation = Some(meta.generation);
@@ -156,7 +159,11 @@ fn complete(facts: &Facts<'_>, decision: &Decision, observed: &Observed, hardwar
     {
         status.version.clone_from(&spec.version);
     }
-    let available = available(&status, active.is_some_and(|child| child.pod.is_live()));
+    if let Some(child) = active {
+        let changed = facts.changed_image(child).map(|changed| changed.image);
+        status.image = changed.or_else(|| facts.spec_image(child)).or(status.image);
+    }
+    let available = available(&status, active.is_some_and(|child| child.pod.is_live()), misrouted);
     let (progressing, degraded) =
         (progressing(&status, facts, observed), condition::degraded(observed.problem.as_ref()));
     let service = facts.service.object.zip(decision.service.as_ref());
@@ -175,8 +182,11 @@ fn complete(facts: &Facts<'_>, decision: &Decision, observed: &Observed, hardwar
     status
 }
 
-fn available(status: &PerformerStatus, live: bool) -> NewCondition {
+fn available(status: &PerformerStatus, live: bool, misrouted: Option<String>) -> NewCondition {
     const KIND: &str = "Available";
+    if let Some(message) = misrouted {
+        return NewCondition::no(KIND, "ServiceMisrouted", message);
+    }
     match (status.ready, live, &status.service_name) {
         (Some(true), ..) => NewCondition::yes(KIND, "PodReady", "a ready pod serves"),
         (_, true, None) => NewCondition::no(KIND, "ServiceMissing", "the Service does not exist"),
@@ -202,6 +212,9 @@ fn progressing(status: &PerformerStatus, facts: &Facts<'_>, observed: &Observed)
         Some(PerformerPhase::Failed) => NewCondition::no(KIND, "BackOff", "it is tried again"),
         _ if status.failed_spec_hash.is_some() => {
             NewCondition::no(KIND, "WaitingForChange", "the failed spec is not tried again")
+        }
+        _ if observed.problem.as_ref().is_some_and(|(reason, _)| reason == IMAGE_CHANGED) => {
+            NewCondition::no(KIND, "WaitingForChange", "the pod that serves is not what is wanted any more")
         }
         _ => NewCondition::no(KIND, "UpToDate", "the wanted spec serves"),
     }
@@ -267,7 +280,7 @@ pub(super) fn warnings(desired: &Rendered) -> impl Iterator<Item = (&'static str
 }
 
 /// Reasons of `Degraded`, which are reasons of events too.
-const REASONS: [&str; 17] = [
+const REASONS: [&str; 18] = [
     "InvalidSpec",
     "Conflict",
     "SchedulingFailed",
@@ -281,6 +294,7 @@ const REASONS: [&str; 17] = [
     "Evicted",
     "NodeLost",
     "UpgradeFailed",
+    IMAGE_CHANGED,
     "QuotaExceeded",
     "AdmissionRefused",
     "Forbidden",

@@ -8,7 +8,7 @@ use orlop_core::time::Time;
 
 use super::CONTAINER;
 use super::decide::{Decision, backoff_until, retry_annotation};
-use super::facts::Facts;
+use super::facts::{Facts, UNKNOWN};
 use crate::api::Kind;
 use crate::hourglass::plan::{Notice, QUOTA};
 use crate::hourglass::spec::{Candidate, Incarnation, Strategy};
@@ -45,7 +45,10 @@ pub(super) fn roll_back(facts: &Facts<'_>, decision: &mut Decision) -> bool {
         decision.at(Some(at));
         return false;
     }
-    if !upgrades || !facts.upgrade().auto_rollback || facts.good().is_none() {
+    // What serves goes on also where its revision is lost. One of a spec that nobody has known gives way in the end.
+    let serves = decision.status.active.as_ref().is_some_and(|active| active.spec_hash != UNKNOWN);
+    let serves = serves || facts.good().is_some();
+    if !upgrades || !facts.upgrade().auto_rollback || !serves {
         return false;
     }
     let status = &mut decision.status;

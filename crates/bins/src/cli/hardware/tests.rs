@@ -155,7 +155,7 @@ fn a_performer_brings_its_scheduling_and_resources() {
 
     openstack
       refused  tdx cannot be had on openstack
-      help     drop the need, or run on another substrate: kubernetes, openstack, docker or fleet
+      help     drop the need, or run on another substrate: kubernetes, docker or fleet
 
     docker
       refused  tdx can only be chosen with an inventory of the host
@@ -310,7 +310,7 @@ fn a_model_that_no_table_knows_is_matched_by_its_exact_name_and_says_so() {
     insta::assert_snapshot!(explained("gpuType: NVIDIA RTX 5880 Ada Generation\n", Some(&nodes)).unwrap(), @r#"
     asked for
       gpu      1 × nvidia-RTX 5880 Ada Generation (whole)
-      warning  model `RTX 5880 Ada Generation` is not in Orlop's tables; it is matched by its exact name
+      warning  model `RTX 5880 Ada Generation` is not in Orlop's tables; it is matched by its exact name among devices of nvidia
 
     kubernetes
       affinity     {"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["NVIDIA-RTX-5880-Ada-Generation","RTX-5880-Ada-Generation"]},{"key":"nvidia.com/gpu.replicas","operator":"DoesNotExist"},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]}]},{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["NVIDIA-RTX-5880-Ada-Generation","RTX-5880-Ada-Generation"]},{"key":"nvidia.com/gpu.replicas","operator":"Lt","values":["2"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]}]}]}}}
@@ -351,6 +351,6 @@ fn the_families_of_labels_are_those_that_nodes_bear() {
 
     nodes: 1 of 2 fit
       a100  fits
-      cpu   needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB, NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB}, or cloud.google.com/gke-accelerator in {nvidia-a100-80gb, nvidia-tesla-a100} and cloud.google.com/gke-gpu-sharing-strategy is not set and cloud.google.com/gke-gpu-partition-size is not set; nvidia.com/gpu: needs 1, has 0
+      cpu   needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB and 2 more}, or cloud.google.com/gke-accelerator in {nvidia-a100-80gb, nvidia-tesla-a100} and cloud.google.com/gke-gpu-sharing-strategy is not set and cloud.google.com/gke-gpu-partition-size is not set; nvidia.com/gpu: needs 1, has 0
     "#);
 }

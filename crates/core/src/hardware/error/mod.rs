@@ -82,6 +82,14 @@ pub enum HardwareError {
         /// At most three known models that look like it.
         nearest: Vec<String>,
     },
+    /// What is written in the place of a GPU and is none.
+    #[error("GPU type `{given}` is no GPU")]
+    NoGpu {
+        /// The text.
+        given: String,
+        /// What to do about it.
+        instead: &'static str,
+    },
     /// An exact name of a device beside words about it.
     #[error("GPU name `{name}` stands beside a model, form words or a MIG profile")]
     NameWithMore {
@@ -122,7 +130,7 @@ pub enum HardwareError {
     #[error("gpuType says {said}, but gpuCount is {given}")]
     CountDiffers {
         /// The count in the type.
-        said: u32,
+        said: i64,
         /// The other one.
         given: i64,
     },
@@ -275,6 +283,7 @@ impl HardwareError {
             | Self::NoSuchMigProfile { .. }
             | Self::AmbiguousMemory { .. }
             | Self::UnknownGpuModel { .. }
+            | Self::NoGpu { .. }
             | Self::NameWithMore { .. }
             | Self::VendorMismatch { .. }
             | Self::NoVariantWithMemory { .. }
@@ -299,6 +308,7 @@ impl HardwareError {
             Self::AmbiguousMemory { .. } => "give the memory of one device once, for example `a100-80gb`",
             Self::MemoryOutOfRange { .. } => "give the memory of one device as 1gb to 4096gb",
             Self::UnknownGpuModel { .. } => "use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`",
+            Self::NoGpu { instead, .. } => instead,
             Self::NameWithMore { .. } => "give the exact name alone, it says all of them",
             Self::VendorMismatch { .. } => "leave the vendor out, or name a model it makes, for example `amd-mi300x`",
             Self::UnknownTee { .. } | Self::TeeTypeMissing => "use one of sgx, tdx, sev, sev-es, sev-snp, se, cca",
@@ -319,9 +329,12 @@ impl HardwareError {
                 "write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`"
             }
             Self::ReservedLabel { .. } => "use a label outside `orlop/`, for example `example.com/rack`",
-            Self::UnsupportedOnSubstrate { .. } => {
-                "drop the need, or run on another substrate: kubernetes, openstack, docker or fleet"
-            }
+            Self::UnsupportedOnSubstrate { substrate, .. } => match substrate {
+                Substrate::Kubernetes => "drop the need, or run on another substrate: openstack, docker or fleet",
+                Substrate::OpenStack => "drop the need, or run on another substrate: kubernetes, docker or fleet",
+                Substrate::Docker => "drop the need, or run on another substrate: kubernetes, openstack or fleet",
+                Substrate::Fleet => "drop the need, or run on another substrate: kubernetes, openstack or docker",
+            },
             Self::LabelConflict { .. } => "remove the selector, or make it one of the values the hardware asks for",
             Self::TooManyTerms { .. } => {
                 "write fewer nodeSelectorTerms, or use one label family, for example `labelFamilies: [native]`"

@@ -1,9 +1,12 @@
 //! The words of every error: the field as users write it, what is wrong with which value, and what would be accepted. Owns no
 //! production code.
 
+use std::collections::BTreeMap;
+
 use crate::error::Class;
 use crate::hardware::gpu::Vendor;
-use crate::hardware::placement::{Clause, LabelExpr};
+use crate::hardware::placement::LabelExpr;
+use crate::hardware::verdict::LabelLack;
 use crate::hardware::{Arch, Failure, HardwareError, MachineFit, Substrate, TeeKind};
 use crate::id::{label_key, label_value};
 
@@ -14,7 +17,7 @@ fn every_kind() -> Vec<HardwareError> {
     let text = str::to_owned;
     let verdict = |machine: &str| MachineFit {
         machine: text(machine),
-        failures: vec![Failure::Label(Clause::from(LabelExpr::equal("rack", "r7")))],
+        failures: vec![Failure::Label(LabelLack::new(LabelExpr::equal("rack", "r7").into(), &BTreeMap::new()))],
     };
     vec![
         E::EmptyGpuType,
@@ -27,6 +30,7 @@ fn every_kind() -> Vec<HardwareError> {
         E::AmbiguousMemory { first: 40, second: 80 },
         E::MemoryOutOfRange { given: text("4097gb") },
         E::UnknownGpuModel { input: text("a1000"), nearest: vec![text("a100"), text("h100")] },
+        E::NoGpu { given: text("none"), instead: "leave gpuType out" },
         E::NameWithMore { name: text("RTX 5880 Ada") },
         E::VendorMismatch { model: text("a100"), made_by: Vendor::Nvidia, asked: Vendor::Amd },
         E::UnknownTee { given: text("sev-snq") },
@@ -66,28 +70,29 @@ const fn place(error: &HardwareError) -> usize {
         E::AmbiguousMemory { .. } => 7,
         E::MemoryOutOfRange { .. } => 8,
         E::UnknownGpuModel { .. } => 9,
-        E::NameWithMore { .. } => 10,
-        E::VendorMismatch { .. } => 11,
-        E::UnknownTee { .. } => 12,
-        E::CountZeroWithType { .. } => 13,
-        E::CountOutOfRange { .. } => 14,
-        E::CountDiffers { .. } => 15,
-        E::NoVariantWithMemory { .. } => 16,
-        E::NoSuchVariant { .. } => 17,
-        E::TeeTypeMissing => 18,
-        E::ArchContradiction { .. } => 19,
-        E::UnsupportedCombination { .. } => 20,
-        E::IllegalLabelKey(_) => 21,
-        E::IllegalLabelValue { .. } => 22,
-        E::ReservedLabel { .. } => 23,
-        E::UnsupportedOnSubstrate { .. } => 24,
-        E::LabelConflict { .. } => 25,
-        E::TooManyTerms { .. } => 26,
-        E::UnsatisfiableAffinity => 27,
-        E::ResourceConflict { .. } => 28,
-        E::RuntimeClassConflict { .. } => 29,
-        E::InventoryRequired { .. } => 30,
-        E::NoMatchingHardware { .. } => 31,
+        E::NoGpu { .. } => 10,
+        E::NameWithMore { .. } => 11,
+        E::VendorMismatch { .. } => 12,
+        E::UnknownTee { .. } => 13,
+        E::CountZeroWithType { .. } => 14,
+        E::CountOutOfRange { .. } => 15,
+        E::CountDiffers { .. } => 16,
+        E::NoVariantWithMemory { .. } => 17,
+        E::NoSuchVariant { .. } => 18,
+        E::TeeTypeMissing => 19,
+        E::ArchContradiction { .. } => 20,
+        E::UnsupportedCombination { .. } => 21,
+        E::IllegalLabelKey(_) => 22,
+        E::IllegalLabelValue { .. } => 23,
+        E::ReservedLabel { .. } => 24,
+        E::UnsupportedOnSubstrate { .. } => 25,
+        E::LabelConflict { .. } => 26,
+        E::TooManyTerms { .. } => 27,
+        E::UnsatisfiableAffinity => 28,
+        E::ResourceConflict { .. } => 29,
+        E::RuntimeClassConflict { .. } => 30,
+        E::InventoryRequired { .. } => 31,
+        E::NoMatchingHardware { .. } => 32,
     }
 }
 
@@ -107,6 +112,7 @@ fn every_error_names_its_field_what_is_wrong_and_what_would_do() {
     gpuType: GPU type names two memory sizes, 40 GiB and 80 GiB; give the memory of one device once, for example `a100-80gb`
     gpuMemoryGiB: GPU memory `4097gb` is out of range; give the memory of one device as 1gb to 4096gb
     gpuType: unknown GPU model `a1000`, did you mean a100, h100?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`
+    gpuType: GPU type `none` is no GPU; leave gpuType out
     gpuType: GPU name `RTX 5880 Ada` stands beside a model, form words or a MIG profile; give the exact name alone, it says all of them
     gpuType: GPU model `a100` is made by nvidia, not by amd; leave the vendor out, or name a model it makes, for example `amd-mi300x`
     teeType: unknown TEE type `sev-snq`; use one of sgx, tdx, sev, sev-es, sev-snp, se, cca
@@ -121,7 +127,7 @@ fn every_error_names_its_field_what_is_wrong_and_what_would_do() {
     customLabels: label key `my label` is not valid: character ' ' at position 3 is not allowed; use letters, digits, `-`, `_` and `.`; write `name` or `prefix/name`, for example `example.com/rack`
     customLabels: label rack: label value `-7` is not valid: '-' at position 1 stands at the start or end of the text, where only a letter or digit may stand; write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`
     customLabels: label orlop/arch is set by the worker itself; use a label outside `orlop/`, for example `example.com/rack`
-    -: cca cannot be had on docker; drop the need, or run on another substrate: kubernetes, openstack, docker or fleet
+    -: cca cannot be had on docker; drop the need, or run on another substrate: kubernetes, openstack or fleet
     -: label zone is asked to be a, but the hardware asks for b; remove the selector, or make it one of the values the hardware asks for
     -: the node affinity has 65 terms, at most 64 are allowed; write fewer nodeSelectorTerms, or use one label family, for example `labelFamilies: [native]`
     -: the node affinity and the hardware contradict each other in every term; remove the affinity term that excludes the hardware
@@ -144,7 +150,10 @@ fn only_what_fits_nowhere_now_waits_for_capacity() {
 fn at_most_three_machines_are_named_those_that_lack_least() {
     let verdict = |machine: &str, keys: &[&str]| MachineFit {
         machine: machine.to_owned(),
-        failures: keys.iter().map(|key| Failure::Label(LabelExpr::equal(*key, "x").into())).collect(),
+        failures: keys
+            .iter()
+            .map(|key| Failure::Label(LabelLack::new(LabelExpr::equal(*key, "x").into(), &BTreeMap::new())))
+            .collect(),
     };
     let all = [("d", 1), ("c", 2), ("b", 1), ("fits", 0), ("a", 1), ("e", 3)];
     let nearest = MachineFit::nearest(all.map(|(machine, lacks)| verdict(machine, &["k1", "k2", "k3"][..lacks])));

@@ -106,6 +106,11 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
         if gpu.kind.name.is_some() {
             return Err(refuse(format!("a job of `{}`: jobs name models that tables know, so it", gpu.kind)));
         }
+        if let (DeviceClass::Slice(profile), Some(gib)) = (gpu.class, gpu.kind.memory_gib)
+            && gib > u32::from(profile.memory_gb)
+        {
+            return Err(refuse(format!("a job of `{}`: jobs name no card of a slice, so it", gpu.kind)));
+        }
         if gpu.kind.nvlink {
             // The label says that all devices of the worker are one group, so any of them are connected.
             labels.push(LabelExpr::equal(format!("{FLEET}gpu-nvlink"), "true".to_owned()));

@@ -84,7 +84,7 @@ fn stronger_kinds_serve_weaker_ones() {
 
 #[test]
 fn arch_labels_and_amounts() {
-    insta::assert_snapshot!(of(json!({"cpuArch": "arm64", "customLabels": {"rack": "r8"}})), @"machine: needs CPU architecture arm64, has amd64, needs rack = r8");
+    insta::assert_snapshot!(of(json!({"cpuArch": "arm64", "customLabels": {"rack": "r8"}})), @"machine: needs CPU architecture arm64, has amd64, needs rack = r8, has rack = r7");
     insta::assert_snapshot!(said(&worker(json!({})), json!({}), json!({"cpuMilli": 8001, "memoryBytes": 1, "diskBytes": 1001})), @"machine: cpu: needs 8001m, has 8, ephemeral-storage: needs 1001, has 1k");
 }
 

@@ -117,7 +117,7 @@ pub struct Wanted<'a> {
     pub model: Option<&'a ModelKey>,
     /// Form words.
     pub form: Option<&'a BTreeSet<Form>>,
-    /// Nominal memory of one in GiB, at least this.
+    /// Nominal memory of one in GiB, at least this; where it is more than a slice has, of the card that the slice is of.
     pub memory_gib: Option<u32>,
     /// Connected by NVLink or the vendor's equal.
     pub nvlink: bool,
@@ -161,7 +161,11 @@ impl Catalogue {
                 && wanted.form.is_none_or(|form| product.has_form(form))
                 && (product.nvlink || !wanted.nvlink)
                 && match wanted.partition {
-                    Some(profile) => product.has_profile(profile),
+                    // More than a slice has is said of the card that it is of.
+                    Some(profile) => {
+                        let of_card = wanted.memory_gib.filter(|gib| *gib > u32::from(profile.memory_gb));
+                        product.has_profile(profile) && of_card.is_none_or(|gib| product.memory_gib >= gib)
+                    }
                     None => wanted.memory_gib.is_none_or(|gib| product.memory_gib >= gib),
                 }
         };

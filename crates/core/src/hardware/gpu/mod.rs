@@ -111,7 +111,8 @@ pub struct GpuType {
     /// Words that its product name must contain.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub form: BTreeSet<Form>,
-    /// Nominal (data sheet) memory of one device in GiB, at least this; 1 to 4096. Never a sum.
+    /// Nominal (data sheet) memory of one device in GiB, at least this; 1 to 4096. Never a sum. Beside a model and a slice that has less,
+    /// of the card that the slice is of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_gib: Option<u32>,
     /// Slices in place of whole devices.

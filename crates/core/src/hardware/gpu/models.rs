@@ -57,7 +57,7 @@ static ROWS: &[Row] = &[
         .gke(&[("nvidia-h200-141gb", 141)])
         .karpenter("h200"),
     nvidia("h20", &[("H20", 96, LINKED)]),
-    nvidia("gh200", &[("GH200 480GB", 96, SINGLE)]),
+    nvidia("gh200", &[("GH200 480GB", 96, SINGLE), ("GH200 144G HBM3e", 144, SINGLE)]),
     nvidia("h100", &[("H100 80GB HBM3", 80, LINKED), ("H100 PCIe", 80, SINGLE), ("H100 NVL", 94, SINGLE)])
         .gke(&[("nvidia-h100-80gb", 80), ("nvidia-h100-mega-80gb", 80)])
         .karpenter("h100"),
@@ -105,7 +105,8 @@ static ROWS: &[Row] = &[
     nvidia("m40", &[("Tesla M40", 12, SINGLE), ("Tesla M40 24GB", 24, SINGLE)]),
     nvidia("rtxpro6000", &[("RTX PRO 6000 Blackwell Server Edition", 96, SINGLE)])
         .gke(&[("nvidia-rtx-pro-6000", 96)])
-        .karpenter("rtx-pro-server-6000"),
+        .karpenter("rtx-pro-server-6000")
+        .alias("rtxpro6000blackwell"),
     nvidia("rtx6000", &[("Quadro RTX 6000", 24, SINGLE)]),
     nvidia("rtx8000", &[("Quadro RTX 8000", 48, SINGLE)]),
     nvidia("rtx5000", &[("Quadro RTX 5000", 16, SINGLE)]),
@@ -117,6 +118,7 @@ static ROWS: &[Row] = &[
     nvidia("rtx4090", &[("GeForce RTX 4090", 24, SINGLE)]).alias("4090"),
     nvidia("rtx4080", &[("GeForce RTX 4080", 16, SINGLE)]).alias("4080"),
     nvidia("rtx3090", &[("GeForce RTX 3090", 24, SINGLE)]).alias("3090"),
+    nvidia("rtx3080ti", &[("GeForce RTX 3080 Ti", 12, SINGLE)]).alias("3080ti"),
     nvidia("rtx3080", &[("GeForce RTX 3080", 10, SINGLE)]).alias("3080"),
     nvidia("rtx3070", &[("GeForce RTX 3070", 8, SINGLE)]).alias("3070"),
     nvidia("rtx3060", &[("GeForce RTX 3060", 12, SINGLE)]).alias("3060"),

@@ -2,7 +2,7 @@
 //! steps; the words it looks up are data elsewhere.
 
 use super::name::without_maker;
-use super::{Catalogue, Form, GpuType, MigProfile, Model, Product, Vendor};
+use super::{Catalogue, Form, GpuType, MigProfile, Model, Product, Vendor, Wanted};
 use crate::hardware::HardwareError;
 use crate::named::Named;
 
@@ -12,6 +12,9 @@ const MAX: usize = 128;
 /// Words that say nothing.
 const DROPPED: [&str; 9] =
     ["gpu", "data", "center", "graphics", "accelerator", "tensor", "core", "generation", "series"];
+
+/// Machines and networks whose devices are built in as modules.
+const BOARDS: [&str; 2] = ["hgx", "mega"];
 
 fn vendor_word(word: &str) -> Option<Vendor> {
     match word {
@@ -25,13 +28,70 @@ fn vendor_word(word: &str) -> Option<Vendor> {
 /// `40g`, `40gb`, `40gib`: the digits.
 fn size_word(word: &str) -> Option<&str> {
     let digits = ["gib", "gb", "g"].iter().find_map(|unit| word.strip_suffix(unit))?;
-    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
+    is_number(digits).then_some(digits)
 }
 
 /// Step 1: lower case words, split at blanks and separators.
 pub(super) fn words(text: &str) -> Vec<String> {
-    let lower = text.trim_ascii().to_ascii_lowercase();
-    lower.split(['-', '_', ' ', '/', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    let mut lower = text.trim_ascii().to_ascii_lowercase();
+    for mark in ["(r)", "(tm)"] {
+        lower = lower.replace(mark, " ");
+    }
+    let separators = ['-', '_', ' ', '/', ':', ',', '(', ')'];
+    let mut words: Vec<String> = Vec::new();
+    for word in lower.split(separators).filter(|word| !word.is_empty()) {
+        match words.last_mut().filter(|last| matches!(word, "gb" | "gib") && is_number(last)) {
+            Some(size) => size.push_str(word),
+            None => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Who makes a family of devices, by the word that the names of its models begin with, and whether a number follows.
+fn family_word(word: &str, next: Option<&String>) -> Option<Vendor> {
+    let numbered = |prefix: &str| {
+        let rest = word.strip_prefix(prefix)?;
+        let number = if rest.is_empty() { next?.as_str() } else { rest };
+        number.as_bytes().get(..2)?.iter().all(u8::is_ascii_digit).then_some(number)
+    };
+    let is = |prefixes: &[&str]| prefixes.iter().any(|prefix| numbered(prefix).is_some());
+    let radeon_pro =
+        ["5", "6", "7", "9"].iter().any(|first| numbered("w").is_some_and(|number| number.starts_with(first)));
+    match word {
+        _ if is(&["mi", "rx"]) || radeon_pro => Some(Vendor::Amd),
+        _ if is(&["max", "flex"]) => Some(Vendor::Intel),
+        _ => None,
+    }
+}
+
+/// Who makes what a text names, as far as a word says so.
+fn maker(words: &[String]) -> Option<Vendor> {
+    let named = words.iter().find_map(|word| vendor_word(word));
+    named.or_else(|| words.iter().zip(1..).find_map(|(word, next)| family_word(word, words.get(next))))
+}
+
+/// What no GPU is although it is written in its place, and what to do about it.
+fn instead(words: &[String]) -> Option<&'static str> {
+    let begins = |prefix: &str| words.iter().any(|word| word.starts_with(prefix));
+    let word = words.iter().map(String::as_str).collect::<Vec<_>>();
+    match word.as_slice() {
+        ["none" | "no" | "null" | "false" | "cpu" | "n" | "0"] | ["n", "a"] => {
+            Some("leave gpuType and gpuCount out where no GPU is needed")
+        }
+        _ if begins("tpu") => Some("ask for `google.com/tpu` among the resources, and for its nodes by customLabels"),
+        _ if begins("gaudi") || begins("habana") => {
+            Some("ask for `habana.ai/gaudi` among the resources, and for its nodes by customLabels")
+        }
+        _ if begins("trainium") || begins("inferentia") => {
+            Some("ask for `aws.amazon.com/neuron` among the resources, and for its nodes by customLabels")
+        }
+        _ => None,
+    }
 }
 
 /// The name of a product in a name as lists of PCI ids have it: `GA100 [A100 PCIe 80GB]`. Products that share an id are told apart by
@@ -83,27 +143,42 @@ impl Catalogue {
         read(self, text)
     }
 
-    /// Reads a device name as [`Catalogue::parse`] does, for who asks for such a device: one of a model that no table knows is asked
-    /// for by the whole text, its maker aside. Slices, connected and shared devices are told by words of their own, so that such a name
-    /// has none of them.
+    /// Reads a device name as [`Catalogue::parse`] does, for who asks for such a device: one of a model, or of a size or form of it, that
+    /// no table knows is asked for by the whole text, its maker aside. Slices, connected and shared devices are told by words of their
+    /// own, so that such a name has none of them.
     ///
     /// # Errors
-    /// As of [`parse_gpu_type`]; an unknown model only where its text cannot be a name.
+    /// As of [`parse_gpu_type`]; an unknown model only where its text cannot be a name; what is no GPU at all.
     pub fn ask(&self, text: &str) -> Result<GpuType, HardwareError> {
-        let unknown = match self.parse(text) {
-            Err(error @ HardwareError::UnknownGpuModel { .. }) => error,
-            other => return other,
+        let (otherwise, made_by) = match self.parse(text) {
+            Ok(kind) if self.has_variant(&kind) => return Ok(kind),
+            Ok(kind) => {
+                let vendor = kind.vendor;
+                (Ok(kind), vendor)
+            }
+            Err(error @ HardwareError::UnknownGpuModel { .. }) => (Err(error), None),
+            Err(error) => return Err(error),
         };
         let words = words(text);
+        if let Some(instead) = instead(&words) {
+            return Err(HardwareError::NoGpu { given: text.trim_ascii().to_owned(), instead });
+        }
         let says_more =
             |word: &String| matches!(word.as_str(), "mig" | "nvlink" | "shared") || word.parse::<MigProfile>().is_ok();
         match without_maker(text.trim_ascii()).parse() {
             Ok(name) if !words.iter().any(says_more) => {
-                let vendor = words.iter().find_map(|word| vendor_word(word));
-                Ok(GpuType { vendor, name: Some(name), ..GpuType::default() })
+                Ok(GpuType { vendor: made_by.or_else(|| maker(&words)), name: Some(name), ..GpuType::default() })
             }
-            _ => Err(unknown),
+            _ => otherwise,
         }
+    }
+
+    /// Whether a product of a model has the size and form that are asked for; slices are no matter of names.
+    fn has_variant(&self, kind: &GpuType) -> bool {
+        let (Some(model), Some(vendor), None) = (&kind.model, kind.vendor, kind.partition) else { return true };
+        let wanted =
+            Wanted { model: Some(model), form: Some(&kind.form), memory_gib: kind.memory_gib, ..Wanted::default() };
+        !self.products(vendor, wanted).is_empty()
     }
 
     /// What whoever asks for a device by its exact name should know; nothing where a table knows the model.
@@ -112,7 +187,8 @@ impl Catalogue {
         let name = kind.name.as_ref()?;
         let near = nearest(self, &words(name.as_str()).concat());
         let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };
-        Some(format!("model `{name}` is not in Orlop's tables; it is matched by its exact name{meant}"))
+        let made_by = kind.vendor.map(|vendor| format!(" among devices of {vendor}")).unwrap_or_default();
+        Some(format!("model `{name}` is not in Orlop's tables; it is matched by its exact name{made_by}{meant}"))
     }
 }
 
@@ -146,6 +222,9 @@ fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
     };
     // A model that is written in several words is the product that is named by one: `T 4` is a `T4`.
     let product = product(catalogue, &words).or_else(|| if is_split { whole(others) } else { None });
+    if product.is_none() {
+        reading.read_bare_size(catalogue, &words);
+    }
     reading.finish(catalogue, product)
 }
 
@@ -183,12 +262,31 @@ impl NameParser {
             }
         } else if word == "nvlink" {
             self.gpu.nvlink = true;
+        } else if BOARDS.contains(&word) {
+            self.gpu.form.insert(Form::Sxm);
         } else if let Some(form) = Form::from_name(word) {
             self.gpu.form.insert(form);
         } else if !DROPPED.contains(&word) {
             self.rest.push_str(word);
         }
         Ok(())
+    }
+
+    /// A number behind a model that is the memory of one of its products: `A100-80`.
+    fn read_bare_size(&mut self, catalogue: &Catalogue, words: &[String]) {
+        if self.gpu.memory_gib.is_some() || catalogue.model(&self.rest).is_some() {
+            return;
+        }
+        let sizes = words.iter().filter(|word| is_number(word));
+        let mut read = sizes.filter_map(|word| {
+            let key = self.rest.strip_suffix(word.as_str())?;
+            let size: u32 = word.parse().ok()?;
+            let model = catalogue.model(key)?;
+            model.products.iter().any(|product| product.memory_gib == size).then(|| (key.to_owned(), size))
+        });
+        if let Some((key, size)) = read.next() {
+            (self.rest, self.gpu.memory_gib) = (key, Some(size));
+        }
     }
 
     /// Step 5: the model, what it implies, and what the name of a whole product says besides.

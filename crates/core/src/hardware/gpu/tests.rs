@@ -72,7 +72,7 @@ fn every_form_word_is_one_and_must_occur_in_the_products_name() {
     insta::assert_snapshot!(having("sxm2"), @"Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla P100-SXM2-16GB");
     insta::assert_snapshot!(having("pcie"), @"H200 NVL, H100 PCIe, H100 NVL, A100-PCIE-40GB, A100 80GB PCIe, A800 80GB PCIe, A30, A10, L4, L20, L40, L40S, A40, A16, A2, Tesla T4, Tesla V100-PCIE-16GB, Tesla V100-PCIE-32GB, Tesla V100S-PCIE-32GB, Tesla P4, Tesla P40, Tesla P100-PCIE-16GB, Tesla K80, AMD Instinct MI210, AMD Instinct MI100");
     insta::assert_snapshot!(having("nvl"), @"H200 NVL, H100 NVL");
-    insta::assert_snapshot!(having("hbm3"), @"H20, H100 80GB HBM3, H100 NVL, AMD Instinct MI300X OAM, AMD Instinct MI300X");
+    insta::assert_snapshot!(having("hbm3"), @"H20, GH200 144G HBM3e, H100 80GB HBM3, H100 NVL, AMD Instinct MI300X OAM, AMD Instinct MI300X");
     insta::assert_snapshot!(having("oam"), @"AMD Instinct MI355X OAM, AMD Instinct MI355X, AMD Instinct MI325X OAM, AMD Instinct MI325X, AMD Instinct MI325 OAM, AMD Instinct MI300X OAM, AMD Instinct MI300X");
     assert_eq!(having("sxm-pcie"), "");
 }
@@ -176,7 +176,7 @@ fn an_alias_names_its_model_with_and_without_the_vendor() {
         assert!(matches!(parse_gpu_type(&format!("amd-{alias}")), Err(HardwareError::VendorMismatch { .. })));
     }
     let aliases = Catalogue::built_in().models.iter().filter(|model| model.alias.is_some()).count();
-    assert_eq!(aliases, 13);
+    assert_eq!(aliases, 15);
 }
 
 #[test]
@@ -196,9 +196,93 @@ fn a_model_that_no_table_knows_is_asked_for_by_its_exact_name() {
     }
     assert!(matches!(ask("amd-tesla-foo"), Err(HardwareError::MixedVendors { .. })));
     let remark = |text: &str| table.remark(&table.ask(text).unwrap()).unwrap_or_default();
-    insta::assert_snapshot!(remark("nvidia-A1000"), @"model `A1000` is not in Orlop's tables; it is matched by its exact name; did you mean a100, h100, a800?");
+    insta::assert_snapshot!(remark("nvidia-A1000"), @"model `A1000` is not in Orlop's tables; it is matched by its exact name among devices of nvidia; did you mean a100, h100, a800?");
     insta::assert_snapshot!(remark("Strange Accelerator Card 9"), @"model `Strange Accelerator Card 9` is not in Orlop's tables; it is matched by its exact name");
     assert_eq!(remark("A100"), "");
+}
+
+#[test]
+fn usual_spellings_of_known_models_are_read() {
+    for (text, expected) in [
+        ("H100 SXM 80 GB", "nvidia-h100-sxm-80gb"),
+        ("A100 (80GB)", "nvidia-a100-80gb"),
+        ("A100, 80GB", "nvidia-a100-80gb"),
+        ("A100-80", "nvidia-a100-80gb"),
+        ("h100-94", "nvidia-h100-94gb"),
+        ("HGX H100", "nvidia-h100-sxm"),
+        ("RTX PRO 6000 Blackwell", "nvidia-rtxpro6000"),
+        ("nvidia-h100-mega-80gb", "nvidia-h100-sxm-80gb"),
+        ("RTX 3080 Ti", "nvidia-rtx3080ti-12gb"),
+        ("Intel(R) Data Center GPU Flex 170", "intel-flex170-16gb"),
+        ("NVIDIA GH200 144G HBM3e", "nvidia-gh200-hbm3e-144gb"),
+        ("GH200 144GB", "nvidia-gh200-144gb"),
+    ] {
+        assert_eq!(canonical(text), expected, "{text}");
+    }
+    // A number that is no size of the model is not read as one.
+    for text in ["A100-81", "a100-8", "a100-8080", "80-a100"] {
+        assert!(matches!(parse_gpu_type(text), Err(HardwareError::UnknownGpuModel { .. })), "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_model_of_a_known_family_is_of_its_maker() {
+    let ask = |text: &str| Catalogue::built_in().ask(text).unwrap();
+    for (text, vendor) in [
+        ("MI350X", Vendor::Amd),
+        ("MI 350X", Vendor::Amd),
+        ("Instinct Foo", Vendor::Amd),
+        ("Radeon Foo", Vendor::Amd),
+        ("W7900", Vendor::Amd),
+        ("RX 7900 XTX", Vendor::Amd),
+        ("Max 1350", Vendor::Intel),
+        ("Flex 200", Vendor::Intel),
+        ("Arc B580", Vendor::Intel),
+    ] {
+        let kind = ask(text);
+        assert_eq!((kind.vendor, kind.name.is_some()), (Some(vendor), true), "{text}");
+    }
+    for text in ["Mighty", "Wombat", "Maximum", "RTX 5880 Ada", "Rxx"] {
+        assert_eq!(ask(text).vendor, None, "{text}");
+    }
+    let said = |text: &str| Catalogue::built_in().remark(&ask(text)).unwrap();
+    insta::assert_snapshot!(said("MI350X"), @"model `MI350X` is not in Orlop's tables; it is matched by its exact name among devices of amd; did you mean mi355x, mi300x, mi250x?");
+}
+
+#[test]
+fn what_is_no_gpu_is_refused_with_what_to_do() {
+    let said = |text: &str| {
+        let error = Catalogue::built_in().ask(text).unwrap_err();
+        assert!(matches!(error, HardwareError::NoGpu { .. }), "{text}: {error}");
+        format!("{error}; {}", error.help())
+    };
+    insta::assert_snapshot!(said("none"), @"GPU type `none` is no GPU; leave gpuType and gpuCount out where no GPU is needed");
+    insta::assert_snapshot!(said("TPU v5e"), @"GPU type `TPU v5e` is no GPU; ask for `google.com/tpu` among the resources, and for its nodes by customLabels");
+    insta::assert_snapshot!(said("Gaudi2"), @"GPU type `Gaudi2` is no GPU; ask for `habana.ai/gaudi` among the resources, and for its nodes by customLabels");
+    for text in ["N/A", "tpu-v5-lite-podslice", "gaudi3", "Intel Gaudi 3", "HABANA Gaudi"] {
+        said(text);
+    }
+}
+
+#[test]
+fn a_known_model_of_an_unknown_size_or_form_is_asked_for_by_its_exact_name() {
+    let table = Catalogue::built_in();
+    for (text, name) in [
+        ("H20-141GB", "H20-141GB"),
+        ("NVIDIA H100 96GB", "H100 96GB"),
+        ("H100 PCIe 96GB", "H100 PCIe 96GB"),
+        ("B200 PCIe", "B200 PCIe"),
+    ] {
+        let kind = table.ask(text).unwrap();
+        assert!(table.remark(&kind).is_some(), "{text} is told");
+        assert_eq!(
+            (kind.vendor, kind.name.map(|name| name.to_string())),
+            (Some(Vendor::Nvidia), Some(name.to_owned()))
+        );
+    }
+    // What is connected or a slice is told by words of its own, which no name has.
+    let linked = table.ask("H100 96GB nvlink").unwrap();
+    assert_eq!((linked.name, linked.memory_gib), (None, Some(96)));
 }
 
 #[test]

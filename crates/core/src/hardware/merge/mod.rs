@@ -307,11 +307,12 @@ impl Merged {
             failures.push(if is_arch {
                 Failure::arch(&expression, machine)
             } else {
-                Failure::Label(expression.into())
+                Failure::label(expression.into(), machine)
             });
         }
         if !self.required.is_empty() && !self.required.iter().any(|term| term.matches(machine)) {
-            failures.push(Failure::Label(Clause { any_of: self.required.iter().map(Term::clause).collect() }));
+            let asked = Clause { any_of: self.required.iter().map(Term::clause).collect() };
+            failures.push(Failure::label(asked, machine));
         }
         failures.extend(untolerated(&self.tolerations, &machine.taints).cloned().map(Failure::Taint));
         let asked = self.requests.saturating_add(&self.overhead);

@@ -313,7 +313,7 @@ impl Placement {
             failures.push(Failure::arch(arch, machine));
         }
         let unmet = self.required.iter().filter(|clause| !clause.matches(&machine.labels));
-        failures.extend(unmet.map(|clause| Failure::Label(clause.clone())));
+        failures.extend(unmet.map(|clause| Failure::label(clause.clone(), machine)));
         failures.extend(untolerated(&self.tolerations, &machine.taints).cloned().map(Failure::Taint));
         let asked = self.resources.saturating_add(&self.overhead);
         failures.extend(asked.lacking(&machine.allocatable).into_iter().map(Failure::Resource));

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::hardware::Device;
 use crate::hardware::gpu::{Catalogue, Vendor};
+use crate::hardware::verdict::LabelLack;
 use crate::resource::Rounding;
 
 fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
@@ -13,6 +14,24 @@ fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> 
 
 fn expression(key: &str, op: Operator, values: &[&str]) -> LabelExpr {
     LabelExpr { key: key.to_owned(), op, values: values.iter().map(|value| (*value).to_owned()).collect() }
+}
+
+#[test]
+fn what_a_machine_lacks_is_said_by_the_labels_that_it_has() {
+    let models = |key: &str, count: usize| LabelExpr::new(key, Operator::In, (0..count).map(|at| format!("m{at}")));
+    let clause = Clause {
+        any_of: vec![
+            Alternative { all_of: vec![models("vendor/product", 9)] },
+            Alternative { all_of: vec![models("cloud/name", 2), models("cloud/kind", 1)] },
+        ],
+    };
+    let said = |labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        LabelLack::new(clause.clone(), &labels).to_string()
+    };
+    insta::assert_snapshot!(said(&[("vendor/product", "L4"), ("zone", "a")]), @"needs vendor/product in {m0, m1, m2, m3, m4, m5 and 3 more}, has vendor/product = L4");
+    insta::assert_snapshot!(said(&[("cloud/name", "l4")]), @"needs cloud/name in {m0, m1} and cloud/kind = m0, has cloud/name = l4");
+    insta::assert_snapshot!(said(&[]), @"needs vendor/product in {m0, m1, m2, m3, m4, m5 and 3 more}, or cloud/name in {m0, m1} and cloud/kind = m0");
 }
 
 #[test]
@@ -90,7 +109,7 @@ fn check_lists_every_dimension_that_fails_and_counts_overhead() {
     let verdict = placement.check(&machine);
     let dimensions: Vec<&str> = verdict.failures.iter().map(Failure::dimension).collect();
     assert_eq!(dimensions, ["Arch", "Label", "Label", "Taint", "Resource", "Resource", "Device"]);
-    insta::assert_snapshot!(verdict, @"m: needs CPU architecture amd64, has arm64, needs rack = r7, needs zone = a, does not tolerate busy:NoSchedule, cpu: needs 3, has 2, memory: needs 1Gi, has 1Mi, needs 2 nvidia GPUs, has 1");
+    insta::assert_snapshot!(verdict, @"m: needs CPU architecture amd64, has arm64, needs rack = r7, needs zone = a, has zone = b, does not tolerate busy:NoSchedule, cpu: needs 3, has 2, memory: needs 1Gi, has 1Mi, needs 2 nvidia GPUs, has 1");
     machine.labels = labels([("arch", "amd64"), ("rack", "r7"), ("zone", "a")]);
     machine.taints[0].effect = TaintEffect::PreferNoSchedule;
     machine.allocatable = amounts(&[("cpu", "3"), ("memory", "1Gi")]);

@@ -109,7 +109,8 @@ fn gpu(need: &GpuNeed, tables: &Tables) -> Result<ResolvedGpu, HardwareError> {
                 return Err(HardwareError::MigNotSupported { device: vendor.to_string() });
             }
             let (asked, largest) = (kind.memory_gib.unwrap_or(0), u32::from(profile.memory_gb));
-            if asked > largest {
+            // Beside a model it is said of the card.
+            if asked > largest && kind.model.is_none() {
                 let model = format!("slice {profile}");
                 return Err(HardwareError::NoVariantWithMemory { model, asked, largest });
             }

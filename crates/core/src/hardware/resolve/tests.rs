@@ -30,6 +30,25 @@ fn said(input: Value) -> String {
 }
 
 #[test]
+fn a_slice_behind_the_name_of_a_product_is_one_of_that_product() {
+    let products = |text: &str| {
+        let gpu = with(json!({ "gpuType": text }), json!({})).unwrap().gpu.unwrap();
+        let names: Vec<String> = gpu.products.unwrap().into_iter().map(|product| product.name).collect();
+        (gpu.class.to_string(), names.join(", "))
+    };
+    for (text, class, of) in [
+        ("A100-SXM4-40GB-MIG-1g.5gb", "mig-1g.5gb", "A100-SXM4-40GB"),
+        ("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "mig-1g.10gb", "A100-SXM4-80GB"),
+        ("A100 80GB MIG 1g.10gb", "mig-1g.10gb", "A100-SXM4-80GB, A100 80GB PCIe"),
+    ] {
+        assert_eq!(products(text), (class.to_owned(), of.to_owned()), "{text}");
+    }
+    // The field is about the slice.
+    let asked = json!({"gpuType": "a100-mig-1g.5gb", "gpuMemoryGiB": 40});
+    insta::assert_snapshot!(said(asked), @"no slice 1g.5gb has 40 GiB, the largest has 5 GiB; ask for less memory of one device, or for a model that has it, for example `h200`");
+}
+
+#[test]
 fn count_and_type() {
     insta::assert_snapshot!(said(json!({"gpuType": "a100"})), @"1 whole nvidia-a100");
     insta::assert_snapshot!(said(json!({"gpuType": "a100", "gpuCount": 0})), @"gpuCount is 0, but gpuType is `a100`; leave gpuCount out for one device, or leave both out for none");
@@ -61,6 +80,22 @@ fn a_count_may_stand_in_the_type_and_is_said_once() {
 
 #[test]
 fn a_model_that_no_table_knows_is_a_whole_device_of_its_exact_name() {
+    for (text, expected) in [
+        ("8x A100", "8 whole nvidia-a100"),
+        ("8xA100", "8 whole nvidia-a100"),
+        ("a100x8", "8 whole nvidia-a100"),
+        ("2 x A100", "2 whole nvidia-a100"),
+        ("A100-SXM4-80GB x 4", "4 whole nvidia-a100-sxm4-80gb"),
+        ("2*T4", "2 whole nvidia-t4-16gb"),
+        ("4x MI350X", "4 whole amd-MI350X"),
+        ("2x MI250X", "2 whole amd-mi250x-64gb"),
+        // Two of one model, or one of none.
+        ("MI250X2", "1 whole amd-MI250X2"),
+    ] {
+        assert_eq!(said(json!({ "gpuType": text })), expected, "{text}");
+    }
+    assert!(said(json!({"gpuType": "A100:3000000000"})).starts_with("gpuCount is 3000000000, 0 to 1024 are allowed"));
+    assert!(said(json!({"gpuType": "99999999999999999999x A100"})).contains("0 to 1024 are allowed"));
     insta::assert_snapshot!(said(json!({"gpuType": "RTX 5880 Ada", "gpuCount": 2})), @"2 whole nvidia-RTX 5880 Ada");
     insta::assert_snapshot!(said(json!({"gpuType": "AMD Instinct MI400X", "gpuMemoryGiB": 192})), @"1 whole amd-Instinct MI400X-192gb");
     let needs = |kind: Value| serde_json::from_value(json!({"gpu": {"count": 1, "kind": kind}})).unwrap();
@@ -76,7 +111,7 @@ fn memory_in_text_and_field() {
     insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 4096})), @"1 whole nvidia-4096gb");
     insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 4097})), @"GPU memory `4097` is out of range; give the memory of one device as 1gb to 4096gb");
     insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 0})), @"GPU memory `0` is out of range; give the memory of one device as 1gb to 4096gb");
-    insta::assert_snapshot!(said(json!({"gpuType": "a100-oam"})), @"there is no a100 with oam; use a product name that exists, for example `A100-SXM4-80GB`");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-oam"})), @"1 whole nvidia-a100-oam");
     insta::assert_snapshot!(said(json!({"gpuType": "t4", "nvlink": true})), @"there is no t4 with nvlink; use a product name that exists, for example `A100-SXM4-80GB`");
 }
 

@@ -78,3 +78,37 @@ fn what_somebody_else_changes_is_put_back_once_a_minute_at_most_where_admission_
     let after = applies(&env);
     assert!(after > before && after <= before + 6, "{before} {after}: {:?}", env.writes());
 }
+
+#[test]
+fn while_a_child_is_what_somebody_else_has_made_of_it_the_executor_is_neither_ready_nor_up_to_date() {
+    type Change = fn(&mut Value);
+    let changes: [(Kind, &str, Change); 5] = [
+        (Kind::Deployment, "exec", |live| live["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil/x")),
+        (Kind::Deployment, "exec", |live| live["spec"]["replicas"] = json!(2)),
+        (Kind::Service, "executor-exec", |live| live["spec"]["selector"]["team"] = json!("x")),
+        (Kind::ConfigMap, "exec-config", |live| live["data"] = json!({"config.yaml": "theirs"})),
+        (Kind::Secret, "exec-secrets", |live| live["data"] = json!({"operator-key.ecdsa": "dGhlaXJz"})),
+    ];
+    for (number, (kind, name, change)) in changes.into_iter().enumerate() {
+        let mut env = super::running(spec());
+        for _ in 0..2 {
+            env.server.edit(kind, name, change);
+            env.rest();
+            assert_eq!(place(&env), "Running/Running False/AsExpected", "change {number} is put back at once");
+            env.wait(4);
+        }
+        env.server.edit(kind, name, change);
+        env.rest();
+        let before = env.writes();
+        for _ in 0..5 {
+            assert_eq!(env.condition("exec", "Ready").split('/').next(), Some("False"), "change {number}");
+            assert_ne!(env.condition("exec", "Progressing"), "False/UpToDate", "change {number}");
+            env.wait(10);
+        }
+        assert_eq!(env.writes(), before, "it is told once and put back in its time");
+        env.wait(70);
+        assert_eq!(place(&env), "Running/Running False/AsExpected", "change {number}");
+        assert_eq!(env.condition("exec", "Ready"), "True/DeploymentAvailable", "change {number}");
+        env.writes_nothing_more();
+    }
+}

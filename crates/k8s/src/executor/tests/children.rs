@@ -201,3 +201,37 @@ fn counts_are_told_as_none_where_there_is_nothing_to_count() {
     env.wait(301);
     assert_eq!(told(&env), [3, 3, 3].map(Value::from));
 }
+
+#[test]
+fn a_configuration_keys_and_account_that_somebody_deletes_or_edits_are_put_back_at_once() {
+    let mut env = running(spec());
+    let data = |env: &TestEnv, kind, name: &str| env.server.get(kind, name).map(|object| object["data"].clone());
+    for (kind, name) in [(Kind::ConfigMap, "exec-config"), (Kind::Secret, "exec-secrets")] {
+        let before = data(&env, kind, name);
+        env.server.edit(kind, name, |object| object["data"] = json!({"theirs": "eA=="}));
+        env.rest();
+        assert_ne!(data(&env, kind, name), Some(json!({"theirs": "eA=="})), "{kind:?} is edited");
+        env.server.remove(kind, name);
+        env.rest();
+        assert_eq!(data(&env, kind, name), before, "{kind:?} is deleted");
+    }
+    env.server.remove(Kind::ServiceAccount, "hourglass-executor");
+    let said = r#"pods "exec-1-" is forbidden: error looking up service account default/hourglass-executor: serviceaccount "hourglass-executor" not found"#;
+    let failure = json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": said}]);
+    env.server.edit(Kind::Deployment, "exec", |live| live["status"]["conditions"] = failure);
+    env.settle();
+    assert!(env.server.get(Kind::ServiceAccount, "hourglass-executor").is_some());
+    let degraded = crate::value::item(&env.status("exec"), "/conditions", "type", "Degraded").unwrap().clone();
+    assert_eq!(degraded["message"], format!("the Deployment cannot make its pods: {said}"));
+}
+
+#[test]
+fn a_deployment_that_somebody_pauses_is_told() {
+    let mut env = running(spec());
+    env.server.edit(Kind::Deployment, "exec", |live| live["spec"]["paused"] = json!(true));
+    env.images.insert("executor:2".into(), "never");
+    env.change("exec", |spec| spec["image"] = json!("executor:2"));
+    env.rest();
+    let progressing = crate::value::item(&env.status("exec"), "/conditions", "type", "Progressing").unwrap().clone();
+    insta::assert_snapshot!(progressing["message"].as_str().unwrap(), @"Deployment `exec` is paused; resume it: kubectl rollout resume deployment exec");
+}

@@ -59,7 +59,7 @@ fn what_may_not_be_read_is_said_and_what_serves_goes_on() {
     env.wait(301);
     assert_eq!(place(&env), "Running/Running False/AsExpected");
     let mut env = running(spec());
-    env.refuse("get", Kind::ConfigMap, 9, refused(403, "Forbidden"));
+    env.refuse("get", Kind::ServiceAccount, 9, refused(403, "Forbidden"));
     env.wait(302);
     assert_eq!(place(&env), "Running/Running True/Forbidden");
     assert!(env.events().contains(&"Forbidden".to_owned()));

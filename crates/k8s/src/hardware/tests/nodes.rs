@@ -45,9 +45,9 @@ fn the_condition_counts_what_excludes_nodes() {
     tainted["spec"]["taints"][0]["key"] = json!("busy");
     insta::assert_snapshot!(said(&[gpu_node("n1", "Tesla-T4", 4), gpu_node("n2", "NVIDIA-A100-SXM4-40GB", 1), tainted]), @r"
     false NoMatchingLabels 0 of 3 nodes match: NoMatchingLabels 2, InsufficientAllocatable 2, UntoleratedTaint 1
-    n1: needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB, NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB}
+    n1: needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB and 2 more}, has nvidia.com/gpu.product = Tesla-T4
     n2: nvidia.com/gpu: needs 2, has 1
-    n3: needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB, NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB}, does not tolerate busy:NoSchedule, nvidia.com/gpu: needs 2, has 0
+    n3: needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB and 2 more}, has nvidia.com/gpu.product = Tesla-T4, does not tolerate busy:NoSchedule, nvidia.com/gpu: needs 2, has 0
     ");
     insta::assert_snapshot!(said(&[gpu_node("n2", "NVIDIA-A100-SXM4-40GB", 2)]), @r"
     true NodesMatch 1 of 1 nodes match

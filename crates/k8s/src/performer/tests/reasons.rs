@@ -119,6 +119,10 @@ fn middles(reasons: &mut Reasons) {
     evicted.wait(60);
     reasons.collect(&evicted);
     reasons.collect(&contended());
+    let mut changed = running(spec("well"));
+    another_image(&changed, "theirs");
+    changed.settle();
+    reasons.collect(&changed);
     reasons.collect(&super::pods::unnumbered(json!([{"name": "performer", "image": "old"}])));
     reasons.collect(&goes());
 }
@@ -159,6 +163,87 @@ fn a_field_that_somebody_keeps_changing_is_put_back_once_a_minute_and_said() {
     env.wait(1000);
     assert_eq!(env.condition("avs", "Contended"), "False/AsExpected");
     env.writes_nothing_more();
+}
+
+#[test]
+fn a_service_that_leads_past_the_pod_that_serves_makes_it_unavailable_at_once() {
+    type Change = fn(&mut Value);
+    let changes: [Change; 6] = [
+        |service| service["spec"]["selector"]["team"] = json!("x"),
+        |service| service["spec"]["selector"] = json!({}),
+        |service| service["spec"]["selector"] = json!({"app": "another"}),
+        |service| service["spec"]["ports"][0]["targetPort"] = json!("http"),
+        |service| service["spec"]["ports"][0]["targetPort"] = json!(1),
+        |service| service["spec"]["ports"][0]["port"] = json!(1),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut env = running(spec("well"));
+        let theirs = |env: &mut TestEnv| {
+            env.server.edit(Kind::Service, "performer-avs", change);
+            env.settle();
+        };
+        for _ in 0..2 {
+            theirs(&mut env);
+            assert_eq!(env.condition("avs", "Ready"), "True/PodReady", "change {number} is put back at once");
+            env.wait(5);
+        }
+        theirs(&mut env);
+        for _ in 0..5 {
+            for kind in ["Available", "Ready"] {
+                assert_eq!(env.condition("avs", kind), "False/ServiceMisrouted", "{kind} after change {number}");
+            }
+            assert_eq!((env.status("avs")["ready"].clone(), serves(&env)), (json!(false), number == 0 || number > 2));
+            env.wait(10);
+        }
+        env.wait(60);
+        assert_eq!(env.condition("avs", "Ready"), "True/PodReady", "once change {number} is put back");
+        env.writes_nothing_more();
+    }
+}
+
+/// Somebody puts another image into the pod that serves.
+fn another_image(env: &TestEnv, image: &str) {
+    env.server.edit(Kind::Pod, "performer-avs", |pod| {
+        pod["spec"]["containers"][0]["image"] = json!(image);
+        let fields = json!({"f:spec": {"f:containers": {"k:{\"name\":\"performer\"}": {"f:image": {}}}}});
+        pod["metadata"]["managedFields"] =
+            json!([{"manager": "kubectl-set", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}]);
+    });
+}
+
+#[test]
+fn an_image_that_somebody_puts_into_the_pod_that_serves_is_told_until_there_is_another_pod() {
+    let mut env = running(spec("well"));
+    another_image(&env, "evil/x:a1");
+    env.settle();
+    assert_eq!(env.condition("avs", "Ready"), "False/ImageChanged");
+    assert_eq!(env.condition("avs", "Progressing"), "False/WaitingForChange");
+    assert_eq!(
+        (place(&env).as_str(), &env.status("avs")["image"]),
+        ("Running/Running True/ImageChanged", &json!("evil/x:a1"))
+    );
+    let degraded = crate::value::item(&env.status("avs"), "/conditions", "type", "Degraded").unwrap().clone();
+    insta::assert_snapshot!(degraded["message"].as_str().unwrap(), @"kubectl-set has put image `evil/x:a1` into pod `performer-avs`; delete that pod, or annotate hourglass.eigenlayer.io/restarted-at, for one of the spec");
+    env.writes_nothing_more();
+    env.server.request_deletion(Kind::Pod, "performer-avs");
+    env.wait(60);
+    assert_eq!(
+        (env.condition("avs", "Ready").as_str(), &env.status("avs")["image"]),
+        ("True/PodReady", &json!("well"))
+    );
+}
+
+#[test]
+fn an_image_that_admission_has_rewritten_is_the_one_of_the_spec() {
+    let mut env = running(spec("well"));
+    env.server.edit(Kind::Pod, "performer-avs", |pod| {
+        pod["spec"]["containers"][0]["image"] = json!("mirror.example/well");
+    });
+    env.settle();
+    assert_eq!(
+        (env.condition("avs", "Ready").as_str(), &env.status("avs")["image"]),
+        ("True/PodReady", &json!("well"))
+    );
 }
 
 /// It goes, step by step: somebody holds its Service for a while.
@@ -259,7 +344,7 @@ fn every_reason_of_the_tables_is_said_and_no_other() {
     middles(&mut reasons);
     let conditions = [
         rows("Available True", "PodReady"),
-        rows("Available False", "NoReadyPod NotReady ServiceMissing Terminating"),
+        rows("Available False", "NoReadyPod NotReady ServiceMissing ServiceMisrouted Terminating"),
         rows("Progressing True", STATES),
         rows("Progressing True", "UpgradeInProgress"),
         rows("Progressing False", "UpToDate BackOff WaitingForChange"),
@@ -269,7 +354,7 @@ fn every_reason_of_the_tables_is_said_and_no_other() {
         rows("Contended False", "AsExpected"),
         rows("HardwareAvailable True", "NotRequired NodesMatch"),
         rows("HardwareAvailable False", HARDWARE),
-        rows("HardwareAvailable Unknown", "NodesNotReadable"),
+        rows("HardwareAvailable Unknown", "InvalidSpec NodesNotReadable"),
     ];
     reasons.assert_are(&conditions, &[rows("Normal", NORMAL), rows("Warning", DEGRADED), rows("Warning", WARNING)]);
 }
@@ -278,7 +363,7 @@ fn every_reason_of_the_tables_is_said_and_no_other() {
 const STATES: &str = "Creating PodCreation Scheduling NodeSelection HardwareValidation PodBinding ImagePull ContainerStart \
     ServiceCreation Terminating ServiceCleanup PodCleanup";
 const DEGRADED: &str = "InvalidSpec Conflict SchedulingFailed HardwareUnavailable ImagePullFailed ContainerConfigError \
-    ContainerStartFailed ReadinessTimeout PodFailed PodDeleted Evicted NodeLost UpgradeFailed QuotaExceeded AdmissionRefused Forbidden \
+    ContainerStartFailed ReadinessTimeout PodFailed PodDeleted Evicted NodeLost UpgradeFailed ImageChanged QuotaExceeded AdmissionRefused Forbidden \
     RetriesExhausted";
 const HARDWARE: &str =
     "NoMatchingLabels InsufficientAllocatable UntoleratedTaint RuntimeClassMissing DeviceClassMissing";

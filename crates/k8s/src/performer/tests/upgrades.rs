@@ -82,6 +82,45 @@ fn what_never_becomes_ready_is_taken_back_and_not_tried_again() {
     assert_eq!(env.status("avs")["image"], "bad");
 }
 
+/// Somebody deletes all revisions.
+fn lose_revisions(env: &TestEnv) {
+    for revision in env.server.list(Kind::Revision) {
+        env.server.remove(Kind::Revision, crate::value::word(&revision, "/metadata/name"));
+    }
+}
+
+#[test]
+fn a_revision_of_what_serves_that_somebody_deletes_is_made_again() {
+    let mut env = running(spec("well"));
+    let before = env.server.list(Kind::Revision).remove(0);
+    lose_revisions(&env);
+    env.wait(301);
+    let [after] = <[serde_json::Value; 1]>::try_from(env.server.list(Kind::Revision)).unwrap();
+    assert_eq!((&after["data"], &after["metadata"]["name"]), (&before["data"], &before["metadata"]["name"]));
+    env.writes_nothing_more();
+}
+
+#[test]
+fn a_failed_upgrade_is_taken_back_to_the_pod_that_serves_although_nobody_knows_its_spec_any_more() {
+    let mut env = running(spec("well"));
+    lose_revisions(&env);
+    env.images.insert("bad".into(), "never");
+    env.change("avs", |spec| spec["image"] = json!("bad"));
+    env.rest();
+    env.restart();
+    env.wait(700);
+    assert_eq!(place(&env), "Running/Running True/UpgradeFailed");
+    assert_eq!((selected(&env).as_str(), pods(&env).as_slice()), ("1", ["performer-avs".to_owned()].as_slice()));
+    assert_eq!(env.event_count("RolledBack"), 1);
+    env.writes_nothing_more();
+    // Once that pod is lost too, there is nothing else to try.
+    env.images.insert("bad".into(), "well");
+    env.server.request_deletion(Kind::Pod, "performer-avs");
+    env.wait(120);
+    assert_eq!((place(&env).as_str(), serves(&env)), ("Running/Running False/AsExpected", true));
+    env.writes_nothing_more();
+}
+
 #[test]
 fn without_auto_rollback_the_candidate_stays() {
     let mut env = running(spec("well"));

@@ -159,7 +159,7 @@ fn virtual_machines_by_a_registered_runtime() {
 #[test]
 fn arch_and_labels_are_those_of_the_daemon() {
     assert_eq!(of(json!({"cpuArch": "amd64", "customLabels": {"rack": "r7"}})), "{}");
-    insta::assert_snapshot!(of(json!({"cpuArch": "arm64", "customLabels": {"rack": "r8"}})), @"no machine fits; docker: needs CPU architecture arm64, has amd64, needs rack = r8");
+    insta::assert_snapshot!(of(json!({"cpuArch": "arm64", "customLabels": {"rack": "r8"}})), @"no machine fits; docker: needs CPU architecture arm64, has amd64, needs rack = r8, has rack = r7");
     // Preferences and tolerations have no effect.
     assert_eq!(of(json!({"teeType": "tdx", "teeRequired": false})), "{}");
 }
