@@ -56,8 +56,8 @@ impl Reconciler for Executors {
     const FINALIZER: &'static str = FINALIZER;
     const OWNER_LABEL: &'static str = NAME;
     const CHILD_SELECTOR: &'static str = "app=hourglass-executor";
-    const CHILD_KINDS: &'static [Kind] =
-        &[Kind::Pod, Kind::Service, Kind::Deployment, Kind::DisruptionBudget, Kind::ConfigMap, Kind::Secret];
+    // ConfigMaps and Secrets are read by their names: nothing of others is listed or watched.
+    const CHILD_KINDS: &'static [Kind] = &[Kind::Pod, Kind::Service, Kind::Deployment, Kind::DisruptionBudget];
     const WATCHED_KINDS: &'static [Kind] = &[];
     type Observation = Observation;
 

@@ -35,10 +35,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let watched = |kind: &Kind| Watched {
             resource: kind.plural(),
             scopes: if KINDS.contains(kind) { 1 } else { scopes },
-            // Without the right to see them, ConfigMaps and Secrets are read by their names.
-            optional: KINDS.contains(kind)
-                || matches!(kind, Kind::ConfigMap | Kind::Secret)
-                || *kind != R::KIND && R::WATCHED_KINDS.contains(kind),
+            optional: KINDS.contains(kind) || *kind != R::KIND && R::WATCHED_KINDS.contains(kind),
         };
         let watched: Vec<Watched> = all.iter().map(watched).collect();
         let failures = AllFailures::default();

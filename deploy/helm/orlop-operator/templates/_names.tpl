@@ -106,7 +106,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [configmaps, secrets]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, create, patch, delete]
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [get, create]

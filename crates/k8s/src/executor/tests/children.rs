@@ -203,18 +203,23 @@ fn counts_are_told_as_none_where_there_is_nothing_to_count() {
 }
 
 #[test]
-fn a_configuration_keys_and_account_that_somebody_deletes_or_edits_are_put_back_at_once() {
+fn a_configuration_and_keys_that_somebody_deletes_or_edits_are_put_back_at_the_next_resync() {
     let mut env = running(spec());
     let data = |env: &TestEnv, kind, name: &str| env.server.get(kind, name).map(|object| object["data"].clone());
     for (kind, name) in [(Kind::ConfigMap, "exec-config"), (Kind::Secret, "exec-secrets")] {
         let before = data(&env, kind, name);
         env.server.edit(kind, name, |object| object["data"] = json!({"theirs": "eA=="}));
-        env.rest();
+        env.wait(301);
         assert_ne!(data(&env, kind, name), Some(json!({"theirs": "eA=="})), "{kind:?} is edited");
         env.server.remove(kind, name);
-        env.rest();
+        env.wait(301);
         assert_eq!(data(&env, kind, name), before, "{kind:?} is deleted");
     }
+}
+
+#[test]
+fn an_account_that_somebody_deletes_is_made_again_once_the_deployment_misses_it() {
+    let mut env = running(spec());
     env.server.remove(Kind::ServiceAccount, "hourglass-executor");
     let said = r#"pods "exec-1-" is forbidden: error looking up service account default/hourglass-executor: serviceaccount "hourglass-executor" not found"#;
     let failure = json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": said}]);
