@@ -6,7 +6,7 @@ use super::size;
 
 /// What the directives of a script ask for, all together.
 #[derive(Debug, Default)]
-struct Asked {
+struct Directives {
     nodes: Option<u32>,
     tasks: Option<u32>,
     tasks_of_node: Option<u32>,
@@ -16,19 +16,19 @@ struct Asked {
 
 /// Reads the directives of a script, if it has any.
 pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
-    let (mut asked, mut first) = (Asked::default(), None);
+    let (mut directives, mut first) = (Directives::default(), None);
     for (index, line) in text.lines().enumerate() {
         let at = At { line: index + 1, quote: line };
         if let Some(options) = line.strip_prefix("#SBATCH") {
             first.get_or_insert(at);
-            slurm(options.split(" #").next().unwrap_or_default(), at, &mut asked, sink);
+            slurm(options.split(" #").next().unwrap_or_default(), at, &mut directives, sink);
         } else if let Some(options) = line.strip_prefix("#PBS") {
             first.get_or_insert(at);
-            pbs(options, at, &mut asked, sink);
+            pbs(options, at, &mut directives, sink);
         }
     }
     if let Some(at) = first {
-        asked.tell(at, sink);
+        directives.add_to(at, sink);
     }
 }
 
@@ -52,17 +52,17 @@ fn pairs(options: &str) -> Vec<(&str, &str)> {
     found
 }
 
-fn slurm(options: &str, at: At<'_>, asked: &mut Asked, sink: &mut Sink<'_>) {
+fn slurm(options: &str, at: At<'_>, directives: &mut Directives, sink: &mut Sink<'_>) {
     for (option, value) in pairs(options) {
         // Ranges such as `2-4` ask for the first.
         let number = value.split('-').next().and_then(|text| text.parse::<u32>().ok());
         match option {
-            "-N" | "--nodes" => asked.nodes = number,
-            "-n" | "--ntasks" => asked.tasks = number,
-            "--ntasks-per-node" | "--tasks-per-node" => asked.tasks_of_node = number,
-            "-c" | "--cpus-per-task" => asked.threads_of_task = number,
+            "-N" | "--nodes" => directives.nodes = number,
+            "-n" | "--ntasks" => directives.tasks = number,
+            "--ntasks-per-node" | "--tasks-per-node" => directives.tasks_of_node = number,
+            "-c" | "--cpus-per-task" => directives.threads_of_task = number,
             "--mem" => memory(value, at, sink),
-            "--mem-per-cpu" => asked.memory_of_thread = mebi(value),
+            "--mem-per-cpu" => directives.memory_of_thread = mebi(value),
             "--gres" => value.split(',').filter_map(|one| one.strip_prefix("gpu")).for_each(|of| cards(of, at, sink)),
             "-G" | "--gpus" | "--gpus-per-node" | "--gpus-per-task" => cards(&format!(":{value}"), at, sink),
             "-t" | "--time" => time(value, at, sink),
@@ -71,7 +71,7 @@ fn slurm(options: &str, at: At<'_>, asked: &mut Asked, sink: &mut Sink<'_>) {
     }
 }
 
-fn pbs(options: &str, at: At<'_>, asked: &mut Asked, sink: &mut Sink<'_>) {
+fn pbs(options: &str, at: At<'_>, directives: &mut Directives, sink: &mut Sink<'_>) {
     let parts = options.split([' ', ':', ',']).filter_map(|part| part.split_once('='));
     // `walltime=12:00:00` has the mark that separates parts of a `select`.
     if let Some((_, time_given)) = options.split_once("walltime=") {
@@ -80,8 +80,8 @@ fn pbs(options: &str, at: At<'_>, asked: &mut Asked, sink: &mut Sink<'_>) {
     for (key, value) in parts {
         let number = value.parse::<u32>().ok();
         match key {
-            "select" | "nodes" => asked.nodes = number,
-            "ncpus" | "ppn" => asked.threads_of_task = number,
+            "select" | "nodes" => directives.nodes = number,
+            "ncpus" | "ppn" => directives.threads_of_task = number,
             "mem" => memory(value, at, sink),
             "ngpus" | "gpus" => cards(&format!(":{value}"), at, sink),
             _ => {}
@@ -139,8 +139,8 @@ fn time(text: &str, at: At<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-impl Asked {
-    fn tell(&self, at: At<'_>, sink: &mut Sink<'_>) {
+impl Directives {
+    fn add_to(&self, at: At<'_>, sink: &mut Sink<'_>) {
         let nodes = self.nodes.unwrap_or(1).max(1);
         let tasks = self.tasks_of_node.or(self.tasks.map(|tasks| tasks.div_ceil(nodes))).unwrap_or(1);
         let threads = tasks.saturating_mul(self.threads_of_task.unwrap_or(1));

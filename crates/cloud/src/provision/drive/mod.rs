@@ -209,7 +209,9 @@ async fn within_patience(hands: &Hands, asked: impl Future<Output = Answer>, sto
 /// An error of the journal, with what there is of the deployment that goes on to cost something.
 fn unrecorded(saga: &Saga, error: JournalError) -> JournalError {
     let JournalError::Storage { what } = error else { return error };
-    let made = Kind::ALL.into_iter().filter_map(|kind| Some(format!("{} {}", kind.as_str(), saga.id_of(kind)?)));
+    // A key costs nothing.
+    let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Key);
+    let made = kinds.filter_map(|kind| Some(format!("{} {}", kind.as_str(), saga.id_of(kind)?)));
     let made: Vec<String> = made.collect();
     let left = match made.as_slice() {
         [] => return JournalError::Storage { what },

@@ -4,7 +4,7 @@
 use orlop_core::machine::saga::{Event as Turn, Guard, MACHINE, SagaState};
 use orlop_core::time::Time;
 
-use super::state::{Creation, Found, KeyCall, KeyWork, Phase, Requirement, State, Then};
+use super::state::{Creation, KeyCall, KeyWork, Phase, Requirement, ResumedLease, State, Then};
 use super::{Effect, Failure, Saga, Stop};
 use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
@@ -58,10 +58,10 @@ impl Saga {
             Guard::LeaseOpen => self.is_open(Kind::Lease),
             Guard::ServerOpen => self.is_open(Kind::Server),
             Guard::FipOpen => self.is_open(Kind::Address),
-            Guard::LeaseGone => matches!(self.state.found(), Some(Found::LeaseGone(_))),
-            Guard::LeaseYoung => self.state.found() == Some(Found::LeaseYoung),
-            Guard::LeaseBare => self.state.found() == Some(Found::LeaseBare),
-            Guard::ServerFound => self.state.found() == Some(Found::Server),
+            Guard::LeaseGone => matches!(self.state.found(), Some(ResumedLease::LeaseGone(_))),
+            Guard::LeaseYoung => self.state.found() == Some(ResumedLease::LeaseYoung),
+            Guard::LeaseBare => self.state.found() == Some(ResumedLease::LeaseBare),
+            Guard::ServerFound => self.state.found() == Some(ResumedLease::Server),
         }
     }
 

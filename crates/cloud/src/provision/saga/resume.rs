@@ -5,7 +5,7 @@ use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
 use super::end::LOOK;
-use super::state::{Found, Phase, Resumption, State};
+use super::state::{Phase, ResumedLease, Resumption, State};
 use super::wait::{LeaseReadiness, UNSEEN, readiness};
 use super::{Answer, Inventory, Saga, words};
 use crate::provision::journal::{Entry, Kind, Line};
@@ -129,7 +129,7 @@ impl Saga {
         }
         resumption.found = self.found(&all);
         self.failure = match resumption.found {
-            Some(Found::LeaseGone(why)) => Some(words::lease_failed(why)),
+            Some(ResumedLease::LeaseGone(why)) => Some(words::lease_failed(why)),
             _ => None,
         };
         self.turn_with(Phase::Resume(resumption), Turn::Resume, now);
@@ -142,16 +142,16 @@ impl Saga {
         self.id_of(Kind::Lease).is_some_and(|id| !lease(id)) || self.id_of(Kind::Server).is_some_and(|id| !server(id))
     }
 
-    fn found(&self, all: &Inventory) -> Option<Found> {
+    fn found(&self, all: &Inventory) -> Option<ResumedLease> {
         let lease = self.id_of(Kind::Lease);
         let is_leased = self.choice().is_none_or(|choice| choice.reserve.is_some());
         let has_server = self.id_of(Kind::Server).is_some_and(|id| all.servers.iter().any(|server| server.id == id));
-        let server = Some(Found::Server).filter(|_| has_server);
+        let server = Some(ResumedLease::Server).filter(|_| has_server);
         match lease.and_then(|id| all.leases.iter().find(|lease| lease.id == id)).map(readiness) {
-            Some(LeaseReadiness::Active) => server.or(Some(Found::LeaseBare)),
-            Some(LeaseReadiness::Young) => Some(Found::LeaseYoung),
-            Some(LeaseReadiness::Over(why)) => Some(Found::LeaseGone(why)),
-            None if lease.is_some() && is_leased => Some(Found::LeaseGone("lease is gone")),
+            Some(LeaseReadiness::Active) => server.or(Some(ResumedLease::LeaseBare)),
+            Some(LeaseReadiness::Young) => Some(ResumedLease::LeaseYoung),
+            Some(LeaseReadiness::Over(why)) => Some(ResumedLease::LeaseGone(why)),
+            None if lease.is_some() && is_leased => Some(ResumedLease::LeaseGone("lease is gone")),
             None => server,
         }
     }

@@ -175,12 +175,12 @@ pub(super) struct Undo {
 pub(super) struct Resumption {
     pub(super) at: SagaState,
     pub(super) tries: u32,
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<ResumedLease>,
 }
 
 /// What the cloud showed of a deployment that is taken up again.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Found {
+pub(super) enum ResumedLease {
     /// The lease is no more: why.
     LeaseGone(&'static str),
     LeaseYoung,
@@ -237,7 +237,7 @@ impl State {
         }
     }
 
-    pub(super) fn found(&self) -> Option<Found> {
+    pub(super) fn found(&self) -> Option<ResumedLease> {
         match self.phase()? {
             Phase::Resume(resumption) => resumption.found,
             _ => None,
