@@ -11,10 +11,11 @@ use futures::stream::BoxStream;
 use orlop::host::client_token::find;
 use orlop::wire::attempt::{JobStarted, Mode, Process};
 use orlop::wire::frame::{DirectiveKind, Live, LiveState, ServerFrame};
-use orlop::wire::grpc::{Connector, FrameSink, Refusal, WorkerClient};
+use orlop::wire::grpc::{Connector, FrameSink, WorkerClient};
 use orlop::wire::result::JobResult;
 use orlop::wire::session::{AgentSession, Slots};
 use orlop::wire::worker::{ProtocolRange, Registration};
+use orlop_core::error::Problem;
 use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
@@ -123,7 +124,7 @@ async fn connect(
     address: &str,
     manner: Manner,
     known: &mut Option<Sim>,
-) -> Result<(Sim, WorkerClient), Refusal> {
+) -> Result<(Sim, WorkerClient), Problem> {
     let endpoint = format!("http://{address}").parse()?;
     let found = address.rsplit_once(':').and_then(|(host, port)| find(host, port.parse().ok()?));
     let token = found.as_ref().map(|found| found.token.as_str());
@@ -171,9 +172,9 @@ fn registration(number: u32, manner: Manner) -> Registration {
     }
 }
 
-type Frames = BoxStream<'static, Result<ServerFrame, Refusal>>;
+type Frames = BoxStream<'static, Result<ServerFrame, Problem>>;
 
-async fn open(sim: &mut Sim, client: &WorkerClient) -> Result<(FrameSink, Frames), Refusal> {
+async fn open(sim: &mut Sim, client: &WorkerClient) -> Result<(FrameSink, Frames), Problem> {
     let now = sim.now();
     let live = sim.live.iter().map(|(&attempt, &state)| Live { attempt, state, started_at: None }).collect();
     client.stream(sim.session.hello(now, live)).await

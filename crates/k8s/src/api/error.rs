@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 #[cfg(feature = "client")]
-use orlop_core::error::{Class, Code, Problem, chain};
+use orlop_core::error::chain;
+use orlop_core::error::{Class, Code, Problem};
 use orlop_core::spec::status::cut_message;
 use serde_json::Value;
 
