@@ -11,11 +11,11 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use orlop_core::error::{Code, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::call::wrong;
 use super::route::Route;
-use orlop_core::error::{Code, Problem};
 
 /// How long a client may take to send a body, and how long it waits for memory.
 const SENDING: Duration = Duration::from_secs(10);

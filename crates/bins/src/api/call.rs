@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use orlop_core::error::{Code, FieldError, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::time::HumanDuration;
 use serde::de::DeserializeOwned;
@@ -12,7 +13,6 @@ use serde_json::Value;
 use super::auth::{Access, Caller, Concern, Scope};
 use super::body::RequestBody;
 use super::route::Route;
-use orlop_core::error::{Code, FieldError, Problem};
 
 /// The longest idempotency key, in bytes.
 const KEY_MAX: usize = 128;

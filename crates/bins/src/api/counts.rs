@@ -1,10 +1,10 @@
 //! How far arrays are: counts of their elements. Those of arrays that have ended are kept, for they never change and counting
 //! takes the longer the larger an array is.
 
-use orlop_core::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use orlop_core::error::Problem;
 use orlop_core::id::JobId;
 use orlop_core::ports::fleet_store::{JobKind, JobRow};
 

@@ -1,7 +1,8 @@
 //! Cursors of lists: where the next page begins, as a text that means nothing to clients.
 
-use super::call::{Call, wrong};
 use orlop_core::error::Problem;
+
+use super::call::{Call, wrong};
 
 /// The cursor behind an item.
 pub(super) fn write(list: &str, item: &str) -> String {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::ports::fleet_store::{IdempotencyKey, IdempotencyRecord, Record, SpecHash};
 use serde_json::{Value, json};
 
@@ -13,7 +14,6 @@ use super::call::Call;
 use super::reply::{Answer, Reply};
 use super::route::{Repeat, Route};
 use super::state::{Api, store};
-use orlop_core::error::{Code, Problem};
 
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);

@@ -4,10 +4,10 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use orlop_core::error::{Code, Problem};
 use serde::Serialize;
 
 use crate::wire::problem::{PROBLEM_JSON, body, retry_after_ms};
-use orlop_core::error::{Code, Problem};
 
 /// What a route gives.
 pub(super) type Answer = Result<Reply, Problem>;

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodRouter, on};
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::AuditEntry;
 
@@ -27,7 +28,6 @@ use super::state::Api;
 use super::table::{ROOT, ROUTES};
 use super::until::{Ending, Holder, until};
 use crate::listen::Connection;
-use orlop_core::error::{Code, Problem};
 
 /// Everything the interface answers.
 pub fn router(api: &Arc<Api>) -> Router {

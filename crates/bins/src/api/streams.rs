@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use orlop_cloud::bus::local::LocalSubscription;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::bus::{BusEvent, Delivery, EventBody, SUBJECT_ROOT, SubjectFilter, Subscription as _};
 use tokio::sync::broadcast;
 
 use super::auth::Caller;
 use crate::host::scheduler::Handle;
-use orlop_core::error::{Code, Problem};
 
 /// Streams at once, those of one token, and those of the client token.
 const ALL: usize = 1000;

@@ -1,10 +1,10 @@
 //! Tokens and certificates of workers as the store has them, for the guard: read once, and again when one was written, when
 //! another term of leadership began, or after a while. What was revoked or has expired is good for nothing from then on.
 
-use orlop_core::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use orlop_core::error::Problem;
 use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Entry, Token};
 use orlop_core::time::Time;

@@ -1,6 +1,5 @@
 //! Streams that end with the right to them: when the token behind one is revoked or expires, or a worker is shut out.
 
-use orlop_core::error::Problem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,6 +11,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http_body::Frame;
+use orlop_core::error::Problem;
 use tokio::sync::watch;
 
 use super::auth::Caller;

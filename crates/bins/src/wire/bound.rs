@@ -1,9 +1,9 @@
 //! What a received message may hold: the error of one that holds more, and the checks all messages share. Never repairs
 //! anything.
 
-use orlop_core::error::{FieldError, Problem};
 use std::collections::BTreeMap;
 
+use orlop_core::error::{FieldError, Problem};
 use orlop_core::time::Time;
 
 /// Entries of one frame.

@@ -1,5 +1,6 @@
 //! What clients submit and see of jobs. Never takes a job.
 
+use orlop_core::error::{Code, FieldError, Problem};
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
@@ -7,7 +8,6 @@ use orlop_core::spec::job::JobSpec;
 use super::bound::{LIST_MAX, OnWire, WireError, at_most, same_values};
 use super::problem::of_spec;
 use super::proto::v1;
-use orlop_core::error::{Code, FieldError, Problem};
 
 same_values! {
     JobState = v1::JobState, "state" {

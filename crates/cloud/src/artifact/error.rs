@@ -10,7 +10,7 @@ pub(super) const UNSTORABLE: &str = "OutputInvalid";
 
 /// A file or folder could not be read.
 pub(super) fn reading(path: &Path, error: io::Error) -> Problem {
-    told(format!("{} cannot be read", path.display()), error)
+    of_io(format!("{} cannot be read", path.display()), error)
 }
 
 /// A file or folder could not be written.
@@ -20,10 +20,10 @@ pub(super) fn writing(path: &Path, error: io::Error) -> Problem {
         io::ErrorKind::ReadOnlyFilesystem => "; use a run directory on a disk that can be written",
         _ => "",
     };
-    told(format!("{} cannot be written{hint}", path.display()), error)
+    of_io(format!("{} cannot be written{hint}", path.display()), error)
 }
 
-fn told(message: String, error: io::Error) -> Problem {
+fn of_io(message: String, error: io::Error) -> Problem {
     // An error on its way through a library may have lost its kind but not its number.
     let kind = error.raw_os_error().map_or(error.kind(), |number| io::Error::from_raw_os_error(number).kind());
     Problem::new(Problem::from(io::Error::from(kind)).class, message).because(error)
@@ -36,7 +36,7 @@ pub(super) fn broken(error: io::Error) -> Problem {
         | io::ErrorKind::InvalidInput
         | io::ErrorKind::UnexpectedEof
         | io::ErrorKind::Other => unfit("it cannot be decoded").because(error),
-        _ => told("the stored artifact cannot be read".to_owned(), error),
+        _ => of_io("the stored artifact cannot be read".to_owned(), error),
     }
 }
 

@@ -1,7 +1,6 @@
 //! New flows: submitted, and repeated. Owns the mark by which a submission whose answer was lost is found
 //! again, and what of an old flow a new one takes over.
 
-use crate::api::ApiError;
 use std::collections::BTreeMap;
 
 use orlop_core::error::{Class, Problem};
@@ -13,7 +12,7 @@ use orlop_dag::repeat::{may_repeat, no_step};
 use serde_json::Value;
 
 use super::{FlowClient, first, text};
-use crate::api::{Api, Kind, Request};
+use crate::api::{Api, ApiError, Kind, Request};
 use crate::convert;
 
 /// The annotation with the key of a submission: repeated with the same key, it takes effect once.

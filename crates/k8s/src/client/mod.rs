@@ -11,7 +11,6 @@ mod tests;
 #[cfg(feature = "client")]
 pub mod watch;
 
-use crate::api::ApiError;
 use orlop_core::error::{Class, FLOW, Problem};
 use orlop_core::spec::flow::{FlowSpec, JobFlow};
 use orlop_dag::manifest::{Limits, Violations};
@@ -20,7 +19,7 @@ use serde_json::Value;
 pub use create::{KEY, NewFlow, RetryOptions};
 pub use order::ApprovalDecision;
 
-use crate::api::{self, Api, Kind, Request};
+use crate::api::{self, Api, ApiError, Kind, Request};
 use crate::convert;
 use crate::records::{self, FetchError};
 

@@ -1,6 +1,5 @@
 //! Verbs about flows against the API server double.
 
-use crate::api::ApiError;
 use std::collections::BTreeMap;
 
 use orlop_core::error::Class;
@@ -9,7 +8,7 @@ use orlop_core::spec::status::Decision;
 use serde_json::{Value, json};
 
 use super::{ApprovalDecision, FlowClient, KEY, NewFlow, RetryOptions};
-use crate::api::{Client, Kind, PAGE, Request};
+use crate::api::{ApiError, Client, Kind, PAGE, Request};
 use crate::testing::{ApiServer, Fault, Match, Verb, What};
 
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";

@@ -17,14 +17,14 @@ use crate::hourglass::spec::{Reference, Retry};
 use crate::value::{texts, word};
 
 /// Why nothing may be changed, in one word and in a sentence.
-pub(super) type Problem = (&'static str, String);
+pub(super) type FailureReason = (&'static str, String);
 
 /// An observation with everything that follows from its spec.
 pub(super) struct Facts<'a> {
     pub(super) obs: &'a Observation,
     pub(super) now: Time,
     /// The children as they are to be, or why there are none.
-    pub(super) wanted: Result<Rendered, Problem>,
+    pub(super) wanted: Result<Rendered, FailureReason>,
     /// What is to be recorded of references.
     pub(super) references: Vec<Reference>,
     /// How often references have changed.
@@ -87,7 +87,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn wanted(obs: &Observation, config: &Config, generation: u32) -> Result<Rendered, Problem> {
+fn wanted(obs: &Observation, config: &Config, generation: u32) -> Result<Rendered, FailureReason> {
     let spec = obs.spec.as_ref().map_err(|message| ("InvalidSpec", message.clone()))?;
     if spec.config.operator_keys.is_some() == spec.config.operator_keys_secret_ref.is_some() {
         let message = "config needs exactly one of operatorKeys and operatorKeysSecretRef".to_owned();

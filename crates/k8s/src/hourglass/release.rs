@@ -1,11 +1,11 @@
 //! Letting go of performers and executors before the operator is removed: their finalizers would hold them for ever once
 //! nobody works on them. Owns that order: the operator ends first, since one that runs takes hold again. Deletes nothing.
 
-use orlop_core::error::{Class, Problem};
 use std::time::Duration;
 
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ObjectList, ObjectMeta, PartialObjectMeta};
+use orlop_core::error::{Class, Problem};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 

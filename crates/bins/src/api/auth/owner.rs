@@ -1,11 +1,11 @@
 //! Whose a new job is.
 
+use orlop_core::error::{Code, FieldError, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::spec::job::JobSpec;
 
 use super::caller::Caller;
 use super::role::Role;
-use orlop_core::error::{Code, FieldError, Problem};
 
 /// Whose a job is, if the caller may submit it. `place` is where it stands in its request, empty if it is alone.
 pub(crate) fn owner(caller: &Caller, default: &TenantName, place: &str, spec: &JobSpec) -> Result<TenantName, Problem> {

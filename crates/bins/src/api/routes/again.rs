@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{ElementFilter, JobKind, JobRow, Page};
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::job::{RetryOrder, Submitted};
 use super::jobs::indices;
-use orlop_core::error::{Code, Problem};
 
 /// GET /jobs/{id}/explain
 pub(in super::super) async fn explain(api: Arc<Api>, call: Call) -> Answer {

@@ -1,11 +1,11 @@
 //! Artifacts: what jobs left, content by its digest or a part of it, and uploads that can be gone on with.
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 use futures::TryStreamExt as _;
+use orlop_core::error::Problem;
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::{AttemptFilter, MAX_PAGE, Page};
 use orlop_core::spec::job::Indices;

@@ -8,6 +8,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
 use orlop_core::attempt::AttemptKey;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::JobId;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::ports::fleet_store::FleetFlow;
@@ -21,7 +22,6 @@ use super::super::state::{Api, store};
 use crate::host::flow::fleet::{FlowJob, StepFleet as _};
 use crate::host::scheduler::flows::ServerFleet;
 use crate::host::scheduler::{LogNews, LogOrder, LogReader};
-use orlop_core::error::{Code, Problem};
 
 /// Pieces that wait for a reader.
 const WAITING: usize = 16;

@@ -1,9 +1,9 @@
 //! Flows: begun, shown, ended, repeated, decided about.
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::error::Problem;
 use orlop_core::id::TenantName;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::named::Named as _;

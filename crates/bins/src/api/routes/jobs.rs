@@ -1,10 +1,10 @@
 //! Jobs as they stand: lists, one job, waiting for its end.
 
-use orlop_core::error::Problem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::error::Problem;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;

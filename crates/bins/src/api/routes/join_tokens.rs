@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{TenantName, label_key, label_value};
 use orlop_core::ports::fleet_store::{Record, Token};
 use orlop_core::time::{HumanDuration, Time};
@@ -17,7 +18,6 @@ use super::super::state::Api;
 use super::super::view::join_token::{JoinTokenList, JoinTokenView, NewJoinToken};
 use super::tokens::{page, revoke_one};
 use crate::wire::identity::JoinToken;
-use orlop_core::error::{Code, Problem};
 
 /// How long a token is good if nobody says, and the longest.
 const LIFE: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(366 * 86_400));

@@ -2,7 +2,6 @@
 //!
 //! A position is `<attempt>.<seq>`: the id of an event, and what `Last-Event-ID` names to go on behind it.
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::stream;
+use orlop_core::error::Problem;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use orlop_core::task::LogStream;

@@ -1,8 +1,8 @@
 //! Pipelines: definitions of flows that are kept, and runs of them.
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 
+use orlop_core::error::Problem;
 use orlop_dag::plan::Plan;
 use serde::de::DeserializeOwned;
 use serde_json::json;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::time::Time;
 use orlop_scheduler::engine::{BlockedQueue, TenantQueue};
 use orlop_scheduler::job::Band;
@@ -20,7 +21,6 @@ use super::super::view::fleet::{
 use super::super::view::tenant::UsageView;
 use super::super::view::time;
 use crate::host::scheduler::{BANDS, Snapshot, Status};
-use orlop_core::error::{Code, Problem};
 
 /// How long metrics wait for what only the store knows.
 const STORED: std::time::Duration = std::time::Duration::from_millis(500);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use orlop_core::error::{Code, FieldError, Problem};
 use orlop_core::ports::fleet_store::IdempotencyKey;
 use orlop_core::spec::job::JobSpec;
 use serde_json::Value;
@@ -15,7 +16,6 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::view::job::Submitted;
 use crate::host::scheduler::{Batch, Once, Submission};
-use orlop_core::error::{Code, FieldError, Problem};
 
 /// The most jobs of one request.
 const JOBS: usize = 10_000;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{EntryFilter, Kind, Page, Tenant};
@@ -15,7 +16,6 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView, state};
 use crate::host::scheduler::is_gone;
-use orlop_core::error::{Code, Problem};
 
 fn limits(tenant: &Tenant) -> Quota {
     serde_json::from_value(tenant.quota.clone()).unwrap_or_default()

@@ -1,9 +1,9 @@
 //! Tokens of callers: made, listed, revoked. A secret leaves once only, and no token makes, lists or revokes one that is
 //! good for more than itself.
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 
+use orlop_core::error::Problem;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page, Record, Token};
 use orlop_core::time::HumanDuration;

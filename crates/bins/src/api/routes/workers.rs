@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::named::Named as _;
@@ -17,7 +18,6 @@ use super::super::state::{Api, store};
 use super::super::token_cache::{WORKER, worker_record};
 use super::super::view::worker::{DrainRequest, WorkerList, WorkerOrdered, WorkerView};
 use crate::host::scheduler::{WorkerOrder, WorkerSnapshot};
-use orlop_core::error::{Code, Problem};
 
 /// The longest reason of a drain, in characters.
 const REASON: usize = 256;

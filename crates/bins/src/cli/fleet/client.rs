@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client as Transport;
 use hyper_util::rt::TokioExecutor;
+use orlop_core::error::{CallDetails, Code, Problem, QuotaUse};
 use serde_json::Value;
 
 use super::super::failure::{Exit, Failure};
@@ -19,7 +20,6 @@ use super::again::as_allowed;
 use super::transport::Connector;
 use crate::api::{BASE, ProblemView, is_loopback};
 use crate::host::client_token;
-use orlop_core::error::{CallDetails, Code, Problem, QuotaUse};
 
 /// What is wrong where somebody listens on this machine who is not known.
 const NOBODY: &str = "no server of this user listens there; name the file of its token with --token-file FILE or ORLOP_TOKEN_FILE, or \

@@ -1,7 +1,8 @@
 //! What a server answered in place of what was asked, as a failure of the command.
 
-use super::super::failure::Failure;
 use orlop_core::error::{Code, FLOW, Problem};
+
+use super::super::failure::Failure;
 
 impl From<&Problem> for Failure {
     fn from(problem: &Problem) -> Self {

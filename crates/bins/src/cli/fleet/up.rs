@@ -1,6 +1,5 @@
 //! `orlop up`: the whole server in one process. Owns what is started, what is printed, and how it ends.
 
-use orlop_core::error::{Class, Problem};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use orlop_cloud::artifact::{ArtifactBackend, UploadStore};
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::runtime::confidential;
 use orlop_cloud::store::sqlite::fleet::Durability;
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::Holder;
 use orlop_core::rate::Rate;

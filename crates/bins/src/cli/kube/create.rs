@@ -1,6 +1,5 @@
 //! Creation of flows in a cluster. Owns their names and namespaces.
 
-use super::with_hint;
 use orlop_core::name::sha256_hex;
 use orlop_core::spec::flow::JobFlow;
 use orlop_k8s::client;
@@ -9,6 +8,7 @@ use super::super::failure::Failure;
 use super::super::globals::{GlobalArgs, Target};
 use super::super::manifest::flow_name;
 use super::super::target::{Created, NewFlow};
+use super::with_hint;
 use super::{Kube, created};
 
 /// Creates the flow of a file. Without a name it has one that follows from the key.

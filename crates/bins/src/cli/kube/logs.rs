@@ -1,15 +1,15 @@
 //! `orlop flow logs --target kube`: what containers of a flow's attempts wrote. Owns which of them are meant, their order, and
 //! lines.
 
-use orlop_core::error::Problem;
-use orlop_k8s::api::ApiError;
 use std::collections::HashSet;
 use std::pin::pin;
 
 use futures::{AsyncBufReadExt as _, StreamExt as _};
+use orlop_core::error::Problem;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::time::HumanDuration;
+use orlop_k8s::api::ApiError;
 use orlop_k8s::client::logs::{ContainerLog, LogOptions, PodLogEvent, read, watched, written};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

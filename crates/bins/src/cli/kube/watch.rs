@@ -1,11 +1,10 @@
 //! Waiting for flows of a cluster.
 
-use super::with_hint;
-use orlop_core::error::Class;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use orlop_core::error::Class;
 use orlop_core::spec::flow::JobFlow;
 use orlop_k8s::client::watch::{Change, changes};
 use orlop_k8s::client::{is_moving, missing, shown};
@@ -17,6 +16,7 @@ use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::target::Wait;
 use super::Cluster;
+use super::with_hint;
 
 /// How long a server may be away before waiting ends.
 const AWAY: Duration = Duration::from_secs(60);

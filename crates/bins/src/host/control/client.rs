@@ -1,10 +1,10 @@
 //! The caller's end of the socket.
 
-use orlop_core::error::{Class, Problem};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use orlop_core::error::{Class, Problem};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};

@@ -1,6 +1,5 @@
 //! The host's end of the socket.
 
-use orlop_core::error::Code;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsFd as _;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use orlop_core::error::Code;
 use orlop_dag::engine::StatusView;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};

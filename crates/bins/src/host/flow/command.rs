@@ -1,6 +1,5 @@
 //! Orders of people to a flow: approve, reject, suspend, resume, stop, confirm that an attempt is gone.
 
-use super::ledger::unjournaled;
 use orlop_core::attempt::Address;
 use orlop_core::error::{Class, Problem};
 use orlop_core::event::FlowEvent;
@@ -14,7 +13,7 @@ use orlop_dag::engine::{State, apply, step_status};
 use orlop_dag::plan::Plan;
 use serde::{Deserialize, Serialize};
 
-use super::ledger::{entry, plan_of, replay, summary};
+use super::ledger::{entry, plan_of, replay, summary, unjournaled};
 
 /// What somebody wants of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

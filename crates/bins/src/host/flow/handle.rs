@@ -1,10 +1,10 @@
 //! Both sides of the counter of a host: people give orders and watch, the host answers. Carries out no order.
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowNotice;
+use orlop_core::error::Problem;
 use orlop_core::time::Time;
 use orlop_dag::engine::{State, StatusView, view};
 use orlop_dag::plan::Plan;

@@ -1,7 +1,6 @@
 //! The journal of one flow as its host uses it: events in one transaction before anything is done about them, snapshots,
 //! summaries, and the way back to a state. Never decides what an event does.
 
-use orlop_dag::plan::PlanError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use orlop_core::event::FlowEvent;
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowSummary, JournalEntry, StoredFlow};
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, State, apply, init, restore, view};
-use orlop_dag::plan::Plan;
+use orlop_dag::plan::{Plan, PlanError};
 use serde::{Deserialize, Serialize};
 
 /// Writes that are tried before the host gives up.
@@ -64,7 +63,7 @@ pub(super) fn unreadable(error: &dyn std::fmt::Display) -> Problem {
 
 /// The journal cannot be read or written.
 pub(super) fn unjournaled(error: Problem) -> Problem {
-    Problem { message: format!("the journal of the flow cannot be used: {}", error.message), ..error }
+    Problem { message: format!("the journal of the flow cannot be used: {}", error.chain()), ..error }
 }
 
 /// The journal of one flow.

@@ -41,11 +41,11 @@ mod submit;
 mod wait;
 mod work;
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::effect::FlowEffect;
+use orlop_core::error::Problem;
 use orlop_core::event::FlowEvent;
 use orlop_core::ports::journal::FlowJournal;
 use orlop_core::ports::substrate::Substrate;

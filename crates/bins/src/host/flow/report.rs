@@ -15,7 +15,7 @@ use super::work::{Done, StepAttempt};
 
 /// The concurrency limiter cannot be asked.
 fn unasked(error: Problem) -> Problem {
-    Problem { message: format!("the concurrency limiter cannot be asked: {}", error.message), ..error }
+    Problem { message: format!("the concurrency limiter cannot be asked: {}", error.chain()), ..error }
 }
 
 impl FlowHost {

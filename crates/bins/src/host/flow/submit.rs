@@ -1,9 +1,9 @@
 //! What is fixed when a flow is submitted: the values of its parameters, its record, its first events.
 //! Writes nothing.
 
-use orlop_core::error::Problem;
 use std::collections::BTreeMap;
 
+use orlop_core::error::Problem;
 use orlop_core::event::FlowEvent;
 use orlop_core::name::{sha256_hex, short63};
 use orlop_core::ports::journal::FlowRecord;

@@ -1,9 +1,9 @@
 //! Waiting for something to happen: reports, answers, orders, time. Nothing is polled.
 
-use orlop_core::error::Problem;
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
+use orlop_core::error::Problem;
 use orlop_core::ports::substrate::{AttemptDelay, AttemptReport};
 use orlop_dag::engine::next_deadline;
 use tokio::time::Instant;

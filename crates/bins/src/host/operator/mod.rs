@@ -27,12 +27,12 @@ mod serve;
 mod server_time;
 mod webhook;
 
-use orlop_core::error::{Class, Problem};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use orlop_core::error::{Class, Problem};
 use orlop_core::rate::Rate;
 use orlop_k8s::api::Client;
 use orlop_k8s::executor::Executors;

@@ -30,11 +30,11 @@ pub struct PlanInput<'a> {
 pub async fn make_plan(
     survey: &RepositoryAnalysis,
     input: &PlanInput<'_>,
-    council: &mut AdvisorSession<'_>,
+    advisor: &mut AdvisorSession<'_>,
 ) -> Result<Result<Plan, PlanError>, Problem> {
     let mut request = Request { waits: false, ..input.request.clone() };
-    if council.is_on() && request.hours.is_none() {
-        request.advised_hours = llm::hours(council, &survey.analysis, input.now, &llm::marker()?).await;
+    if advisor.is_on() && request.hours.is_none() {
+        request.advised_hours = llm::hours(advisor, &survey.analysis, input.now, &llm::marker()?).await;
     }
     let (analysis, found) = advised_or_not(survey, input, &request);
     let first = match found {
@@ -42,8 +42,8 @@ pub async fn make_plan(
         refused => return Ok(with_taken(analysis, input, &request, refused)),
     };
     let offered: Vec<&Image> = admissible_images(&first, analysis, &input.world, &request);
-    if council.is_on() && offered.len() > 1 {
-        let order = llm::images(council, &analysis.requirements, &offered, &llm::marker()?).await;
+    if advisor.is_on() && offered.len() > 1 {
+        let order = llm::images(advisor, &analysis.requirements, &offered, &llm::marker()?).await;
         request.preferred_images =
             order.iter().filter_map(|index| offered.get(*index)).map(|image| image.id.clone()).collect();
         if let Ok(mut better) = shortened(analysis, input, &request) {

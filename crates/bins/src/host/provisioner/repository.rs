@@ -55,12 +55,12 @@ pub async fn obtain(wanted: &Wanted) -> Result<Scan, FetchError> {
 ///
 /// # Errors
 /// Fatal when the system has no randomness and advice is asked for.
-pub async fn analyze_repository(scan: Scan, council: &mut AdvisorSession<'_>) -> Result<RepositoryAnalysis, Problem> {
+pub async fn analyze_repository(scan: Scan, advisor: &mut AdvisorSession<'_>) -> Result<RepositoryAnalysis, Problem> {
     let rules = analyze(&scan);
-    if !council.is_on() {
+    if !advisor.is_on() {
         return Ok(RepositoryAnalysis { scan, analysis: rules.clone(), rules, advised: Vec::new() });
     }
-    let merged = llm::requirements(council, &scan, &rules, &llm::marker()?).await;
+    let merged = llm::requirements(advisor, &scan, &rules, &llm::marker()?).await;
     let analysis = Analysis { requirements: merged.requirements, notes: merged.notes, facts: rules.facts.clone() };
     Ok(RepositoryAnalysis { scan, rules, analysis, advised: merged.used })
 }

@@ -26,9 +26,9 @@ async fn planned(
     deeds: Vec<Deed>,
 ) -> Result<Plan, PlanError> {
     let advisor = ScriptedAdvisor::new(deeds);
-    let mut council = AdvisorSession::new(Some(&advisor), Mode::Auto, Record::default(), ("e", "m"), now());
-    let found = analyze_repository(scan(text), &mut council).await.unwrap();
-    make_plan(&found, &PlanInput { world, request, least_hours, now: now() }, &mut council).await.unwrap()
+    let mut session = AdvisorSession::new(Some(&advisor), Mode::Auto, Record::default(), ("e", "m"), now());
+    let found = analyze_repository(scan(text), &mut session).await.unwrap();
+    make_plan(&found, &PlanInput { world, request, least_hours, now: now() }, &mut session).await.unwrap()
 }
 
 fn advice(keys: &str) -> Deed {

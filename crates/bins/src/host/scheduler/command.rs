@@ -1,8 +1,8 @@
 //! What the loop is asked: every input of a batch, with where its answer goes.
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 
+use orlop_core::error::Problem;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{IdempotencyKey, Json, Text};

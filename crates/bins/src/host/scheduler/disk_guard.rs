@@ -13,7 +13,6 @@ use std::time::Duration;
 use nix::fcntl::posix_fallocate;
 use nix::sys::statvfs::statvfs;
 use orlop_cloud::logs::{Chunk, LogKey};
-
 use orlop_core::error::{Code, Problem};
 
 /// Attempts whose lost output is remembered until some is kept again.

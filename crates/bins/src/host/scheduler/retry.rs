@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
@@ -16,7 +17,6 @@ use super::handle::Handle;
 use super::live::ClientFields;
 use super::logs::first_missing;
 use super::prepare::Prepared;
-use orlop_core::error::{Code, Problem};
 
 /// Elements of a page.
 const PAGE: u32 = 10_000;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{EntryFilter, JobFilter, Kind, Page, Tenant};
 
 use super::{Handle, Snapshot};
-use orlop_core::error::{Code, Problem};
 
 /// The most names that a refusal lists.
 const LISTED: usize = 10;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::ports::fleet_store::HELD;
 
 use super::batch::Core;
@@ -11,7 +12,6 @@ use super::commit::Writer;
 use super::error;
 use super::lead::{Ground, Term};
 use super::shared::{Shared, Status};
-use orlop_core::error::{Code, Problem};
 
 /// The first wait after a failure, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -65,11 +65,11 @@ impl Loop {
     pub(super) fn run(self) {
         self.shared.ingress.wake().enlist();
         self.shared.pause.enlist();
-        let (mut wait, mut told) = (RETRY.0, None);
+        let (mut wait, mut reported) = (RETRY.0, None);
         while !self.stopping() {
             match self.runtime.block_on(self.lead()) {
                 Ok((core, term)) => {
-                    (wait, told) = (RETRY.0, None);
+                    (wait, reported) = (RETRY.0, None);
                     if matches!(self.act(core, &term), End::Stopped) {
                         self.resign(&term);
                         break;
@@ -77,9 +77,9 @@ impl Loop {
                 }
                 Err(refused) => {
                     // Once for each reason: a standby stands by for long.
-                    if told.as_ref() != Some(&refused.message) {
+                    if reported.as_ref() != Some(&refused.message) {
                         tracing::warn!(target: "orlop::scheduler", error = refused.message, "does not act yet");
-                        told = Some(refused.message.clone());
+                        reported = Some(refused.message.clone());
                     }
                     if refused.code == Code::NotLeader {
                         self.rest(ASK);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::SessionId;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,6 @@ use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, WorkerClient};
 use crate::wire::identity::{Csr, JoinToken, expiry, renewal};
 use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Registered, Registration};
-use orlop_core::error::{Code, Problem};
 
 /// Frames that may wait on either side of a stream.
 const WAITING: usize = 16;

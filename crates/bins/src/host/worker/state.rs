@@ -1,6 +1,5 @@
 //! The agent's state directory: who it is, and the highest epoch it has seen.
 
-use orlop_core::error::{Class, Problem};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use orlop_cloud::durable::{Durable, replace};
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::{Epoch, WorkerId};
 
 /// A state directory that the file system lets nobody use.

@@ -1,9 +1,10 @@
 //! Where spans go: to a collector over OTLP (gRPC), in batches, beside everything else.
 
-use orlop_core::error::{Class, Problem};
 use std::path::PathBuf;
 #[cfg(feature = "otel")]
 use std::time::Duration;
+
+use orlop_core::error::{Class, Problem};
 
 use super::Tracer;
 

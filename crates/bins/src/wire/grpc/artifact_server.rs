@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use orlop_core::error::Problem;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::super::artifact::{Beginning, Download};
@@ -14,7 +15,6 @@ use super::super::proto::v1;
 use super::super::proto::v1::artifact_service_server::ArtifactService;
 use super::Caller;
 use super::job_server::Answers;
-use orlop_core::error::Problem;
 
 /// What a server does for artifacts. The caller is not authorised yet: that is the first thing each of these does.
 #[async_trait]

@@ -1,5 +1,6 @@
 //! What all callers share: the bearer token, the deadline, and reading answers.
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::SessionId;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Status};
@@ -7,7 +8,6 @@ use tonic::{Request, Status};
 use super::super::bound::{Check, WireError, checked};
 use super::super::problem::of_status;
 use super::DEADLINE;
-use orlop_core::error::{Code, Problem};
 
 /// Header of the session that speaks for an agent without a certificate.
 pub(super) const SESSION: &str = "orlop-session";

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use orlop_core::error::{Code, Problem};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -17,7 +18,6 @@ use tonic::transport::Uri;
 use super::super::identity::{JoinToken, Trust, client_config};
 use super::{PING, PING_TIMEOUT};
 use crate::api::is_loopback;
-use orlop_core::error::{Code, Problem};
 
 /// The port where none is named.
 const PORT: u16 = 7071;

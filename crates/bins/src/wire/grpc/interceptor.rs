@@ -1,7 +1,5 @@
 //! The layer that every call passes before its message is read: who calls is found out, and anyone who may not is refused.
 
-use super::super::problem::status;
-use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +9,12 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use orlop_core::error::Problem;
 use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 
+use super::super::problem::status;
 use super::Caller;
 use super::accept::Peer;
 use crate::api::auth::Caller as Admitted;

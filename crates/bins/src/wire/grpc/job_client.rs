@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::JobId;
 use tonic::Request;
 use tonic::transport::Channel;
@@ -14,7 +15,6 @@ use super::super::problem::of_message;
 use super::super::proto::v1;
 use super::super::proto::v1::job_service_client::JobServiceClient;
 use super::call::{Bearer, plain};
-use orlop_core::error::{Code, Problem};
 
 /// A connection of a client. Cheap to clone.
 #[derive(Clone, Debug)]

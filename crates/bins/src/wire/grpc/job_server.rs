@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use orlop_core::error::Problem;
 use orlop_core::id::JobId;
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -17,7 +18,6 @@ use super::super::proto::v1::job_service_server::JobService;
 use super::super::query::{Cancellation, WAIT_MAX};
 use super::{CallInterceptor, Caller};
 use crate::api::auth::Concern;
-use orlop_core::error::Problem;
 
 /// Batches of one stream of submits that are under way at once.
 const BATCHES: usize = 8;

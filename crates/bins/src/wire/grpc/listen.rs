@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::error::{Code, Problem};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::service::Routes;
@@ -26,7 +27,6 @@ use super::job_server::{JobApi, JobHost};
 use super::worker_server::{WorkerApi, WorkerHost};
 use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, STREAMS};
 use crate::listen::{Connections, connections, mutual_config};
-use orlop_core::error::{Code, Problem};
 
 /// How long a call may take, whatever its caller says.
 const LONGEST: Duration = Duration::from_secs(300);

@@ -2,6 +2,7 @@
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, WorkerId};
 use orlop_core::task::TaskRef;
 use tokio::sync::mpsc;
@@ -16,7 +17,6 @@ use super::super::status::{Heartbeat, WorkerStatus};
 use super::super::worker::{Registered, Registration};
 use super::OPENING;
 use super::call::{Bearer, plain, read, verified};
-use orlop_core::error::{Code, Problem};
 
 /// Frames that may wait for the connection.
 const WAITING: usize = 16;

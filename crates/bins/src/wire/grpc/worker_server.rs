@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, WorkerId};
 use orlop_core::task::TaskRef;
 use tonic::{Request, Response, Status, Streaming};
@@ -17,7 +18,6 @@ use super::super::proto::v1::worker_service_server::WorkerService;
 use super::super::status::{Heartbeat, WorkerStatus};
 use super::super::worker::{Registered, Registration};
 use super::{Caller, OPENING};
-use orlop_core::error::{Code, Problem};
 
 /// Frames of an agent after the first. An error is the last item: the stream broke, or its agent sent nonsense.
 pub type FramesIn = BoxStream<'static, Result<WorkerFrame, Problem>>;

@@ -130,16 +130,16 @@ proptest! {
             lines.push(Line { seq: lines.len() as u64 + 1, ts, attempt: 1, entry });
             replayed(&lines).expect("a plan was written")
         };
-        let mut told = write(Entry::Plan(Box::new(order())), now);
+        let mut replayed_saga = write(Entry::Plan(Box::new(order())), now);
         for event in std::iter::once(Event::Start).chain(numbers.into_iter().map(event)) {
             now = now.plus(Duration::from_secs(20));
             for effect in saga.on(event, now) {
                 if let Effect::Record(entry) = effect {
-                    told = write(entry, now);
+                    replayed_saga = write(entry, now);
                 }
             }
-            assert_eq!(told.state(), saga.state());
-            assert_eq!(Kind::ALL.map(|kind| told.id_of(kind)), Kind::ALL.map(|kind| saga.id_of(kind)));
+            assert_eq!(replayed_saga.state(), saga.state());
+            assert_eq!(Kind::ALL.map(|kind| replayed_saga.id_of(kind)), Kind::ALL.map(|kind| saga.id_of(kind)));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Letting go of objects before the operator is removed, over real requests.
 
-use orlop_core::error::Class;
 use std::time::Duration;
 
+use orlop_core::error::Class;
 use orlop_k8s::hourglass::release::{Finalizer, end_operator, release};
 use orlop_k8s::testing::{ApiServer, Fault, Match, Verb, What};
 use serde_json::{Value, json};

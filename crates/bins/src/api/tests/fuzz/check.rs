@@ -1,11 +1,11 @@
 //! What every answer keeps to: no fault of the server, problems in their form, good answers as the document has them.
 
+use orlop_core::error::Code;
 use serde_json::{Value, json};
 
 use super::super::fixture::Answer;
 use super::operation::{Document, Operation};
 use crate::wire::problem::PROBLEM_JSON;
-use orlop_core::error::Code;
 
 /// What is wrong with an answer; nothing if it is as it must be.
 pub(super) fn faults(document: &Document, operation: &Operation, answer: &Answer) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! A bench for hosts: flows from JSON, a scripted substrate, a journal in memory, virtual time.
 
-use orlop_core::error::Problem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_core::error::Problem;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_core::testing::substrate::Call;

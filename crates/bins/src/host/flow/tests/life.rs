@@ -1,8 +1,8 @@
 //! Flows from their beginning to their end.
 
-use orlop_core::error::Class;
 use std::time::Duration;
 
+use orlop_core::error::Class;
 use orlop_core::spec::flow::{StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 use orlop_core::testing::substrate::{Play, When};

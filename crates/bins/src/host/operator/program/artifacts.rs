@@ -1,9 +1,9 @@
 //! The part of the configuration that is about files of steps.
 
-use orlop_core::error::Problem;
 use std::str::FromStr;
 
 use clap::Args;
+use orlop_core::error::Problem;
 use orlop_core::helper::{Modes, SMALL_MAX};
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::spec::artifact::{ArtifactStore, ClaimStore, S3Store};

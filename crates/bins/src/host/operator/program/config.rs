@@ -1,12 +1,10 @@
 //! The configuration of `orlop-operator`: flags, and variables `ORLOP_*` of the same names.
 
-use crate::host::program::ProgramError;
-use crate::host::program::wrong_setting;
-use orlop_core::error::Problem;
 use std::ffi::OsString;
 
 use clap::{ArgAction, Parser, Subcommand, builder::BoolishValueParser as Boolish};
 use orlop_cloud::exit;
+use orlop_core::error::Problem;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::rate::Rate;
 use orlop_core::time::GoDuration;
@@ -23,6 +21,7 @@ use super::switch::{LogFormat, Mode, Switch};
 use super::way::WayFlags;
 use super::webhook::{WebhookConfig, WebhookFlags};
 use crate::host::cluster::Way;
+use crate::host::program::{ProgramError, wrong_setting};
 use crate::telemetry::metrics::Telling;
 
 /// Where a pod finds its namespace.
@@ -301,14 +300,14 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, Problem> {
 
 /// Refuses to act without an election beside others, or when nobody can tell how many there are.
 fn alone(replicas: Option<&str>) -> Result<(), Problem> {
-    let told = match replicas.map(|count| count.trim().parse::<u32>()) {
+    let why = match replicas.map(|count| count.trim().parse::<u32>()) {
         None | Some(Ok(0 | 1)) => return Ok(()),
         Some(Ok(count)) => format!("REPLICA_COUNT is {count}, and without an election they would all write"),
         Some(Err(_)) => {
             "REPLICA_COUNT is no number, so that others may write too; leave it out or set it to 1".to_owned()
         }
     };
-    Err(wrong_flag("leader-elect", told))
+    Err(wrong_flag("leader-elect", why))
 }
 
 impl Config {

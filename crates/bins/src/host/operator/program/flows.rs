@@ -1,11 +1,10 @@
 //! Settings of flows: how secrets come to their steps, and what they do that do not say it.
 
-use crate::host::program::wrong_setting;
-use orlop_core::error::Problem;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use orlop_core::error::Problem;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::spec::artifact::{ArchiveFormat, Compression};
 use orlop_core::spec::policy::ConcurrencyPolicy;
@@ -15,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::config::variable;
+use crate::host::program::wrong_setting;
 
 /// The longest delay between two tries of a step, in hours.
 const LONGEST: u64 = 720;

@@ -1,9 +1,9 @@
 //! Settings of the controllers of performers and executors.
 
-use orlop_core::error::Problem;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use orlop_core::error::Problem;
 use orlop_core::hardware::Tables;
 use orlop_k8s::hourglass::spec::SecurityProfile;
 use orlop_k8s::hourglass::{Config, tables};

@@ -10,8 +10,6 @@ mod switch;
 mod way;
 mod webhook;
 
-use crate::host::program::ProgramError;
-use orlop_core::error::Problem;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,6 +17,7 @@ use std::time::Duration;
 
 use orlop_cloud::exit::Exit;
 use orlop_cloud::runtime::confidential;
+use orlop_core::error::Problem;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -28,6 +27,7 @@ use self::switch::LogFormat;
 use super::{Operator, Stop};
 use crate::host::cluster;
 use crate::host::flow::SystemClock;
+use crate::host::program::ProgramError;
 
 /// How long the webhook is still served once the process is to end: so long may an API server take to hear of it.
 const LINGER: Duration = Duration::from_secs(5);

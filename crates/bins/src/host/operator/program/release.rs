@@ -1,7 +1,6 @@
 //! `orlop operator release-finalizers`: what is done before the operator is removed. Owns these flags and what is said of
 //! the outcome; the work is that of `orlop_k8s::hourglass::release`.
 
-use crate::host::program::ProgramError;
 use clap::Args;
 use orlop_cloud::exit;
 use orlop_core::id::dns1123_subdomain;
@@ -12,6 +11,7 @@ use super::config::{variable, wrong_flag};
 use super::switch::Switch;
 use super::way::WayFlags;
 use crate::host::cluster;
+use crate::host::program::ProgramError;
 
 /// See the module.
 #[derive(Args, Clone, Debug)]

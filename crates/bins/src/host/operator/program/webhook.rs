@@ -1,10 +1,10 @@
 //! The part of the configuration that is the webhook's.
 
-use orlop_core::error::Problem;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
+use orlop_core::error::Problem;
 use orlop_k8s::admission::Settings;
 use orlop_k8s::{flow, hourglass};
 use serde::Serialize;

@@ -332,23 +332,23 @@ impl Job<'_> {
         };
         let model = Model::new(&self.args.advice, self.settings, &self.context.state_dir, run)?;
         let tell = |words: &str| steps.wait_for(words);
-        let mut council = model.council(self.now).telling(&tell);
+        let mut advisor = model.advisor(self.now).telling(&tell);
         if survey.is_none() {
             let authorities = self.args.cloud.ca_cert.as_deref();
             let wanted = wanted(&self.args.source, authorities, self.settings, &self.context.state_dir)?;
-            let found = steps.during(1, examine(&wanted, &mut council, run)).await;
+            let found = steps.during(1, examine(&wanted, &mut advisor, run)).await;
             match found {
                 Ok(found) => *survey = Some((wanted, found)),
                 Err(failure) => {
-                    model.end(council, run);
+                    model.end(advisor, run);
                     return Err(failure);
                 }
             }
         }
         let Some((wanted, found)) = survey.as_ref() else { return Err(Failure::internal("nothing was read")) };
         let asked = PlanQuery { hardware, window, request: &asked, hidden: &self.hidden, now: self.now };
-        let planned = steps.during(2, asked.plan_at(found, site, &mut council, run)).await;
-        model.end(council, run);
+        let planned = steps.during(2, asked.plan_at(found, site, &mut advisor, run)).await;
+        model.end(advisor, run);
         let (plan, seen) = planned?;
         run.take_warnings(&plan.warnings);
         Ok(Proposal {

@@ -299,8 +299,8 @@ async fn damaged(
     run: &mut Run,
 ) -> Result<Report, Failure> {
     let known = &salvage.known;
-    let told = if salvage.lines.is_empty() { "" } else { "what its other lines tell and " };
-    run.warnings.push(format!("deployment {}: {}; {told}what bears its mark is removed", known.id, salvage.damage));
+    let lines = if salvage.lines.is_empty() { "" } else { "what its other lines tell and " };
+    run.warnings.push(format!("deployment {}: {}; {lines}what bears its mark is removed", known.id, salvage.damage));
     if args.keep_key && salvage.lines.is_empty() {
         return Err(Failure::usage("--keep-key: which key it has is not known any more"));
     }

@@ -47,12 +47,12 @@ impl Run {
 /// Obtains the repository and finds out what it needs.
 pub(super) async fn examine(
     wanted: &Wanted,
-    council: &mut AdvisorSession<'_>,
+    advisor: &mut AdvisorSession<'_>,
     run: &mut Run,
 ) -> Result<RepositoryAnalysis, Failure> {
     let scan = obtain(wanted).await?;
     run.warnings.extend(scan.warnings.iter().cloned());
-    let survey = analyze_repository(scan, council).await?;
+    let survey = analyze_repository(scan, advisor).await?;
     let requirements = &survey.rules.requirements;
     if is_tainted(requirements)
         && let Some(flag) = requirements.flags.first()
@@ -141,19 +141,19 @@ impl Model {
     }
 
     /// Who gives advice from a time on.
-    pub(super) fn council(&self, now: Timestamp) -> AdvisorSession<'_> {
+    pub(super) fn advisor(&self, now: Timestamp) -> AdvisorSession<'_> {
         let advisor = self.client.as_ref().map(|client| client as &dyn Advisor);
         AdvisorSession::new(advisor, self.mode, self.known.clone(), (&self.identity, &self.name), now)
     }
 
     /// Keeps what was asked, and takes over the account.
-    pub(super) fn end(&self, mut council: AdvisorSession<'_>, run: &mut Run) {
+    pub(super) fn end(&self, mut advisor: AdvisorSession<'_>, run: &mut Run) {
         if let Some(path) = &self.record
-            && let Err(error) = council.keep(path)
+            && let Err(error) = advisor.keep(path)
         {
             run.warnings.push(format!("the record of advice {} cannot be written: {error}", path.display()));
         }
-        run.account = council.usage().clone();
+        run.account = advisor.usage().clone();
         run.warnings.extend(run.account.warnings.iter().cloned());
     }
 }

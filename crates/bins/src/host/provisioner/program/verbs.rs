@@ -43,9 +43,9 @@ pub(super) async fn analyze(args: &AnalyzeArgs, run: &mut Run) -> Result<Report,
         })
         .await?;
     let tell = |words: &str| steps.wait_for(words);
-    let mut council = model.council(Timestamp::now()).telling(&tell);
-    let found = steps.during(1, examine(&wanted, &mut council, run)).await;
-    model.end(council, run);
+    let mut advisor = model.advisor(Timestamp::now()).telling(&tell);
+    let found = steps.during(1, examine(&wanted, &mut advisor, run)).await;
+    model.end(advisor, run);
     let survey = found?;
     let analysis = &survey.analysis;
     let mut data = serde_json::to_value(analysis).unwrap_or_default();
@@ -80,23 +80,23 @@ pub(super) async fn plan(args: &PlanArgs, run: &mut Run) -> Result<Report, Failu
         })
         .await?;
     let tell = |words: &str| steps.wait_for(words);
-    let mut council = model.council(now).telling(&tell);
-    let found = steps.during(1, examine(&wanted, &mut council, run)).await;
+    let mut advisor = model.advisor(now).telling(&tell);
+    let found = steps.during(1, examine(&wanted, &mut advisor, run)).await;
     let planned = match &found {
         Ok(survey) => {
             let asked =
                 PlanQuery { hardware: &args.hardware, window: &args.window, request: &request, hidden: &hidden, now };
             let work = async {
                 if !request.sites.first().is_some_and(|site| sources.has(site)) {
-                    return Ok((asked.plan(survey, None, &mut council, run).await?, None));
+                    return Ok((asked.plan(survey, None, &mut advisor, run).await?, None));
                 }
-                asked.plan_at_first(survey, &sources, &mut council, run).await
+                asked.plan_at_first(survey, &sources, &mut advisor, run).await
             };
             Some(steps.during(2, work).await)
         }
         Err(_) => None,
     };
-    model.end(council, run);
+    model.end(advisor, run);
     let survey = found?;
     let (plan, project) = planned.unwrap_or_else(|| Err(Failure::internal("there is no plan")))?;
     run.take_warnings(&plan.warnings);
@@ -172,14 +172,14 @@ impl PlanQuery<'_> {
         &self,
         survey: &RepositoryAnalysis,
         sources: &Sources<'_>,
-        council: &mut AdvisorSession<'_>,
+        advisor: &mut AdvisorSession<'_>,
         run: &mut Run,
     ) -> Result<(Plan, Option<String>), Failure> {
         let mut sites = self.request.sites.iter().peekable();
         loop {
             let Some(name) = sites.next() else { return Err(Failure::internal("there is no site")) };
             let found = match sources.sign_in(name, None, run).await {
-                Ok(site) => self.plan_at(survey, &site, council, run).await.map(|(plan, _)| (plan, site)),
+                Ok(site) => self.plan_at(survey, &site, advisor, run).await.map(|(plan, _)| (plan, site)),
                 Err(failure) => Err(failure),
             };
             match found {
@@ -206,13 +206,13 @@ impl PlanQuery<'_> {
         &self,
         survey: &RepositoryAnalysis,
         site: &Site,
-        council: &mut AdvisorSession<'_>,
+        advisor: &mut AdvisorSession<'_>,
         run: &mut Run,
     ) -> Result<(Plan, Seen), Failure> {
         let seen = look(&site.cloud, &site.name).await.map_err(|error| Failure::of_cloud(&error));
         run.count(&site.name, site.asked());
         let seen = seen?;
-        let plan = self.plan(survey, Some((&seen, site.now())), council, run).await?;
+        let plan = self.plan(survey, Some((&seen, site.now())), advisor, run).await?;
         check_leases(&plan.offerings, &seen)?;
         Ok((plan, seen))
     }
@@ -222,7 +222,7 @@ impl PlanQuery<'_> {
         &self,
         survey: &RepositoryAnalysis,
         seen: Option<(&Seen, Timestamp)>,
-        council: &mut AdvisorSession<'_>,
+        advisor: &mut AdvisorSession<'_>,
         run: &mut Run,
     ) -> Result<Plan, Failure> {
         let mut request = self.request.clone();
@@ -243,7 +243,7 @@ impl PlanQuery<'_> {
         let allocations = seen.and_then(|seen| seen.allocations.as_deref());
         let world = World { catalogue: &catalogue, allocations, images: images.as_deref() };
         let asked = PlanInput { world, request: &request, least_hours: self.window.min_duration, now: self.now };
-        let planned: Result<Plan, PlanError> = make_plan(survey, &asked, council).await?;
+        let planned: Result<Plan, PlanError> = make_plan(survey, &asked, advisor).await?;
         let mut plan = planned?;
         if !allowed(self.hardware, self.window).contains(&Fallback::Types)
             && let Some(first) = plan.best().map(|best| best.node_type.clone())

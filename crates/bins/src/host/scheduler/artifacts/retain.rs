@@ -4,10 +4,10 @@
 //! keeps the artifact. The document goes before the file, so that none is shown that is not there; a file without a document
 //! is what a crash has left, and goes with the next walk.
 
-use orlop_core::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use orlop_core::error::Problem;
 use orlop_core::id::JobId;
 use orlop_core::ports::fleet_store::{
     Artifact as Stored, ArtifactLink, Document, Documents as _, EntryFilter, Kind, MAX_PAGE, Page, Record, Upload,

@@ -1,10 +1,10 @@
 //! How long artifacts stay and how many a tenant may have, with a store in memory and files in a temporary folder.
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::artifact::UploadStore;
+use orlop_core::error::Problem;
 use orlop_core::id::{Epoch, JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{

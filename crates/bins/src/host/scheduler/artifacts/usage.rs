@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::error::{Code, Problem, QuotaUse};
 use orlop_core::id::{Epoch, TenantName};
 use orlop_core::ports::fleet_store::{Artifact as Stored, Upload};
 use tokio::sync::MutexGuard;
 
 use super::super::{Handle, Status, error};
-use orlop_core::error::{Code, Problem, QuotaUse};
 
 /// The limit.
 const LIMIT: &str = "max_artifact_bytes";

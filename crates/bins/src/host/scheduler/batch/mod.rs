@@ -18,11 +18,11 @@ mod submit;
 mod trace;
 mod write_set;
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_cloud::bus::local::LocalBus;
+use orlop_core::error::Problem;
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::WriteBatch;
 use orlop_core::time::Time;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, TenantName, WorkerId};
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{Record, Tenant};
@@ -17,7 +18,6 @@ use super::Core;
 use super::write_set::ReportFields;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::{Directive, DirectiveKind};
-use orlop_core::error::{Code, Problem};
 
 impl Core {
     /// Why a job is where it is, with the names of workers.

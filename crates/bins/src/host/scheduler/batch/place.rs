@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, WorkerId};
 use orlop_core::task::TaskRef;
 use orlop_scheduler::effect::Effect;
@@ -13,7 +14,6 @@ use super::super::error;
 use super::super::release::Release;
 use super::Core;
 use super::write_set::ReportFields;
-use orlop_core::error::{Code, Problem};
 
 /// Who waits for workers to accept what was placed on them.
 pub(in super::super) type Placing = BTreeMap<TaskRef, Reply<TaskRef>>;

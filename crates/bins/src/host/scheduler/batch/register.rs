@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Incarnation, SessionId};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::ReportVerdict;
@@ -25,7 +26,6 @@ use super::write_set::ReportFields;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::Welcome;
 use crate::wire::identity::PeerCertificate;
-use orlop_core::error::{Code, Problem};
 
 /// When an agent may ask again that has a copy of the state directory of a connected one.
 const COPY_AGAIN_MS: u64 = 10_000;

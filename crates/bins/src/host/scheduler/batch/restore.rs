@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Epoch, JobId, WorkerId};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
@@ -28,7 +29,6 @@ use super::place::Placing;
 use super::trace::Traces;
 use super::write_set::{ReportFields, WriteSet};
 use super::{Core, Registry, past};
-use orlop_core::error::{Code, Problem};
 
 /// What is read on the way to a core.
 struct RestoreState<'a> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{ArtifactLink, IdempotencyRecord, JobKind, JobRow, NewJob, Record};
@@ -14,7 +15,6 @@ use super::super::live::{Answered, LiveJob};
 use super::super::release::Release;
 use super::Core;
 use super::write_set::ReportFields;
-use orlop_core::error::{Code, Problem};
 
 /// How long an idempotency key is kept.
 const KEY_KEPT: std::time::Duration = std::time::Duration::from_secs(24 * 3600);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::ports::fleet_store::{Approval, Documents as _, FleetFlow, Record, part};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
 use orlop_core::spec::flow::SuspendMode;
@@ -13,7 +14,6 @@ use super::submit::{unavailable, wrong};
 use super::{Flows, Live};
 use crate::host::flow::FlowCommand;
 use crate::host::scheduler::error::store_unavailable;
-use orlop_core::error::{Code, Problem};
 
 /// Annotation of a Manual step that names who may decide about it, beside operators: names of tokens, separated by commas.
 pub const APPROVERS: &str = "orlop.io/approvers";

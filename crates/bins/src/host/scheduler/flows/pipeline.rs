@@ -1,5 +1,6 @@
 //! Pipelines: definitions of flows that are kept, by version.
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, MAX_PAGE, Page, Paged, Pipeline, Record, part};
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ use super::submit::unavailable;
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::scheduler::error::not_found;
-use orlop_core::error::{Code, Problem};
 use orlop_core::ports::bus::EventBody;
 
 /// Annotation with the name that a pipeline was given.

@@ -1,5 +1,6 @@
 //! Flows as they stand, driven here or not.
 
+use orlop_core::error::{Code, FLOW, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FleetFlow, MAX_PAGE, Page, Paged, part};
 use orlop_core::ports::journal::FlowJournal as _;
@@ -14,7 +15,6 @@ use super::{Flows, Inner};
 use crate::host::flow::{plan_of, replay};
 use crate::host::scheduler::Status;
 use crate::host::scheduler::error::{not_leader, store_unavailable};
-use orlop_core::error::{Code, FLOW, Problem};
 
 /// How long a request waits for a server that has just taken the lead.
 const READY: std::time::Duration = std::time::Duration::from_secs(20);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::ports::fleet_store::FleetFlow;
@@ -15,7 +16,6 @@ use super::facts::{Driver, tenant};
 use super::submit::{NewFlow, unavailable, wrong};
 use super::{Accepted, Flows};
 use crate::host::flow::{RecordOptions, plan_of, replay};
-use orlop_core::error::{Code, Problem};
 
 /// How a flow is repeated.
 #[derive(Clone, Debug, Default)]

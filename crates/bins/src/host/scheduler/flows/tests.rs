@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use orlop_core::error::Code;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::ports::bus::{Delivery, EventBody, SubjectFilter, Subscription as _};
 use orlop_core::ports::fleet_store::{
@@ -15,7 +16,6 @@ use super::*;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::scheduler::tests::fixture::{Fixture, until};
-use orlop_core::error::Code;
 
 /// A flow that waits for one decision after another.
 fn manual(name: &str, steps: &[&str]) -> String {

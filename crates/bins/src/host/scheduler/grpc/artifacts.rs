@@ -1,6 +1,7 @@
 //! Artifacts for agents over the protocol: outputs come in for the tenant of their job, inputs go out.
 
 use futures::StreamExt as _;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, Page};
@@ -10,7 +11,6 @@ use super::super::{Handle, error};
 use crate::wire::artifact::{Beginning, Download, UPLOAD_CHUNK};
 use crate::wire::grpc::{Answers, ArtifactHost, Caller};
 use crate::wire::v1;
-use orlop_core::error::{Code, Problem};
 
 /// The service.
 #[derive(Debug)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::body::Body;
+use orlop_core::error::{Code, Problem};
 use orlop_core::ports::fleet_store::AuditEntry;
 
 use crate::api::auth::Role;
 use crate::api::{Api, Ending, Holder, Origin, until, whose};
 use crate::wire::grpc::{CallInterceptor, Caller, SUBMIT_STREAM};
-use orlop_core::error::{Code, Problem};
 
 /// Who may call a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use orlop_core::error::{Code, FieldError, Problem};
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobFilter, JobKind, JobRow, Page, SpecHash};
 use orlop_core::task::{DemandError, TaskRef};
@@ -17,7 +18,6 @@ use crate::wire::grpc::{Answers, Caller, JobHost};
 use crate::wire::job::Submission;
 use crate::wire::query::{Cancellation, PAGE, PAGE_MAX};
 use crate::wire::v1;
-use orlop_core::error::{Code, FieldError, Problem};
 
 /// The service.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::hardware::fleet::is_derived;
 use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Record, Token};
@@ -13,7 +14,6 @@ use crate::api::{Api, JOIN, Origin, WORKER, knows, stored_token, worker_record};
 use crate::wire::grpc::Caller;
 use crate::wire::identity::{Authority, JoinToken, PeerCertificate};
 use crate::wire::worker::Registration;
-use orlop_core::error::{Code, Problem};
 
 /// What a worker hears whose name was taken from it.
 const REVOKED: &str = "this worker may not work here any more; a new join token lets it in again";

@@ -1,13 +1,13 @@
 //! Logs for clients of the protocol.
 
 use futures::Stream;
+use orlop_core::error::Problem;
 use orlop_core::id::JobId;
 use orlop_core::task::LogStream;
 
 use super::super::{Handle, LogNews, LogOrder, LogReader, Stop};
 use crate::wire::bound::{OnWire, time};
 use crate::wire::v1::{LogsRequest, LogsResponse};
-use orlop_core::error::Problem;
 
 /// The pages of a log.
 pub(super) async fn pages(

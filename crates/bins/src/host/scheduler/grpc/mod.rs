@@ -13,9 +13,9 @@ mod view;
 mod watch;
 mod workers;
 
-use orlop_core::error::Problem;
 use std::sync::Arc;
 
+use orlop_core::error::Problem;
 use tokio::sync::watch::Sender;
 
 use self::interceptor::ApiInterceptor;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AttemptDetail, ElementRow, JobFilter, JobRow};
@@ -9,7 +10,6 @@ use orlop_core::ports::fleet_store::{AttemptDetail, ElementRow, JobFilter, JobRo
 use crate::api::auth::Caller as Admitted;
 use crate::wire::bound::{OnWire, millis, time};
 use crate::wire::v1;
-use orlop_core::error::{Code, Problem};
 
 /// A job as clients see it.
 pub(super) fn job(row: &JobRow) -> v1::Job {

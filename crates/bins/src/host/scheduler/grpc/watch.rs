@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures::Stream;
 use orlop_cloud::bus::local::LocalSubscription;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::JobId;
 use orlop_core::ports::bus::{BusEvent, Delivery, EventBody, SubjectFilter, Subscription as _};
 use orlop_core::ports::fleet_store::JobFilter;
@@ -11,7 +12,6 @@ use orlop_core::ports::fleet_store::JobFilter;
 use super::super::{Handle, Stop, error};
 use super::view;
 use crate::wire::v1::{JobEvent, WatchJobsRequest};
-use orlop_core::error::{Code, Problem};
 
 /// Events that are heard together, and jobs that are looked at together, at most.
 const TOGETHER: usize = 256;

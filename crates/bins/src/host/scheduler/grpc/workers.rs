@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::Stop;
 use super::secrets;
 use futures::StreamExt as _;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Epoch, JobId, SessionId, WorkerId};
 use orlop_core::task::TaskRef;
 use ring::rand::SecureRandom;
@@ -20,7 +21,6 @@ use crate::wire::grpc::{Caller, FramesIn, FramesOut, WorkerHost};
 use crate::wire::session::ServerSession;
 use crate::wire::status::{Allocated, Heartbeat, HeartbeatResponse, Measured, OutboxStatus, WorkerStatus};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration as Asked};
-use orlop_core::error::{Code, Problem};
 
 /// Frames between the session and the transport.
 const BETWEEN: usize = 16;

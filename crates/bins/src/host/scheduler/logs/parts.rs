@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use orlop_core::error::{Code, Problem};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{ElementFilter, ElementRow, JobKind, MAX_PAGE, NewJob, Page};
 use orlop_core::spec::job::Indices;
@@ -17,7 +18,6 @@ use super::super::live::ANY;
 use super::super::{Handle, Stop, error};
 use super::read::{LogNews, LogOrder, LogReader, LoggedTask};
 use crate::wire::result::LogChunk;
-use orlop_core::error::{Code, Problem};
 
 /// Logs that are read ahead of the one that is given.
 const AHEAD: usize = 16;

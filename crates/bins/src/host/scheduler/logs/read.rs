@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use orlop_cloud::logs::{Chunk, LogKey, LogStore};
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, ElementFilter, JobKind, Page, TaskStatus};
@@ -14,7 +15,6 @@ use tokio::time::Instant;
 
 use super::super::{Handle, Stop, error};
 use crate::wire::result::LogChunk;
-use orlop_core::error::{Code, Problem};
 
 /// About the bytes of one reading.
 const BYTES: usize = 1 << 20;

@@ -1,7 +1,6 @@
 //! How a server proves who it is: by the fleet's own authority, which is made once and kept in a directory, or by files of an
 //! outside one. Keys are readable by nobody else.
 
-use orlop_core::error::{Class, Problem};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::net::SocketAddr;
@@ -9,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orlop_core::error::{Class, Problem};
 use orlop_core::time::Time;
 
 use crate::wire::grpc::TlsIdentity;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::error::Code;
 use orlop_core::id::{Epoch, JobId, TenantName};
 use orlop_core::ports::fleet_store::{
     AuditEntry, AuditFilter, FleetReads as _, FleetStore as _, Page, Record, Token, WriteBatch,
@@ -31,7 +32,6 @@ use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening, WorkerClient}
 use crate::wire::job::Submission;
 use crate::wire::status::{AttemptUse, WorkerStatus};
 use crate::wire::v1::{CancelJobsRequest, Job, JobFilter, ListJobsRequest, LogsRequest, WatchJobsRequest};
-use orlop_core::error::Code;
 
 struct Guarded {
     fixture: Fixture,

@@ -1,10 +1,10 @@
 //! An agent that does what a test says.
 
-use orlop_core::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use orlop_core::error::Problem;
 use orlop_core::id::SessionId;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::fleet_store::{Documents as _, Worker};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use orlop_cloud::logs::{LogOptions, LogStore};
+use orlop_core::error::{Code, Problem};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AuditFilter, Page};
 use orlop_core::task::{LogStream, TaskEnd, TaskRef};
@@ -20,7 +21,6 @@ use crate::wire::job::Submission;
 use crate::wire::result::{JobResult, LogChunk};
 use crate::wire::v1::{ListJobsRequest, LogsRequest};
 use crate::wire::worker::{ProtocolRange, Registered, Registration};
-use orlop_core::error::{Code, Problem};
 
 type Frames = BoxStream<'static, Result<ServerFrame, Problem>>;
 

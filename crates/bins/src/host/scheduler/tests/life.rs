@@ -1,5 +1,8 @@
 //! The life of a job through the server: submitted, assigned, ended, stored at every step.
 
+use std::time::Duration;
+
+use orlop_core::error::Code;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::bus::{Delivery, SubjectFilter, Subscription as _};
@@ -7,12 +10,10 @@ use orlop_core::ports::fleet_store::IdempotencyKey;
 use orlop_core::task::TaskEnd;
 use orlop_scheduler::event::Quota;
 use serde_json::json;
-use std::time::Duration;
 
 use super::super::{Cancelled, Once};
 use super::agent::Agent;
 use super::fixture::{Fixture, batch, tenant};
-use orlop_core::error::Code;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_goes_from_submit_to_its_committed_end() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use orlop_cloud::logs::{LogOptions, LogStore};
+use orlop_core::error::Code;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef};
@@ -16,7 +17,6 @@ use super::agent::Agent;
 use super::fixture::{Fixture, SOON, until};
 use crate::wire::frame::WorkerFrame;
 use crate::wire::result::{JobResult, LogChunk, LogSummary};
-use orlop_core::error::Code;
 
 struct Logged {
     fixture: Fixture,

@@ -1,5 +1,6 @@
 //! Placements that an operator orders: what is placed, what is refused, and why; and whose a session is.
 
+use orlop_core::error::Code;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::task::TaskEnd;
 use serde_json::json;
@@ -10,7 +11,6 @@ use super::agent::Agent;
 use super::fixture::Fixture;
 use crate::wire::frame::{Hello, WorkerFrame};
 use crate::wire::identity::{Authority, Csr, PeerCertificate};
-use orlop_core::error::Code;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_placement_is_answered_once_the_worker_has_accepted() {

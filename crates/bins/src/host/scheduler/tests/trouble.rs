@@ -307,7 +307,7 @@ async fn a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
     }
     let directives: Vec<_> =
         agent.received.iter().filter_map(|frame| frame.directive.as_ref()).map(Directive::kind).collect();
-    assert_eq!(directives, [DirectiveKind::Shutdown], "one that is told to drain comes back");
+    assert_eq!(directives, [DirectiveKind::Shutdown], "one that is to drain comes back");
     agent.stored(WorkerState::Terminated).await;
 }
 

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
+use orlop_core::error::{Code, Problem};
 use tokio::sync::watch;
 
 use crate::host::worker::link::LinkError;
-use orlop_core::error::{Code, Problem};
 
 /// How often something is fetched or stored, as far as the server answers.
 pub(super) const TRIES: u32 = 5;

@@ -2,15 +2,13 @@
 
 mod config;
 
-use crate::host::program::ProgramError;
-use crate::host::program::wrong_setting;
-use orlop_core::error::{Class, Problem};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use orlop_cloud::exit::Exit;
 use orlop_cloud::runtime::confidential;
+use orlop_core::error::{Class, Problem};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -19,6 +17,7 @@ pub(crate) use self::config::{Enforced, limits_of};
 use super::remote::RemoteLink;
 use super::roles;
 use super::{Agent, AgentOptions};
+use crate::host::program::{ProgramError, wrong_setting};
 use crate::telemetry::trace::export;
 
 /// The arguments of the program.

@@ -1,11 +1,11 @@
 //! What is called to send and fetch artifacts.
 
-use orlop_core::error::{Code, Problem};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
+use orlop_core::error::{Code, Problem};
 
 use super::super::super::artifact::*;
 use super::super::super::proto::v1::{

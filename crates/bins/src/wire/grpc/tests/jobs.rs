@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
+use orlop_core::error::{Code, Problem, QuotaUse};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::spec::job::JobSpec;
 use orlop_core::task::{LogStream, TaskRef};
@@ -20,7 +21,6 @@ use super::super::super::query::Cancellation;
 use super::super::super::result::LogChunk;
 use super::workers::{Served, served_channel};
 use super::*;
-use orlop_core::error::{Code, Problem, QuotaUse};
 
 /// Answers every question with what it was asked.
 pub(super) struct Desk;

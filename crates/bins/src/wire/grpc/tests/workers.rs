@@ -1,10 +1,10 @@
 //! What workers call, in plain text and over TLS.
 
-use orlop_core::error::{Code, Problem};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Epoch, JobId, SessionId, WorkerId};
 use orlop_core::task::TaskRef;
 use orlop_core::time::Time;

@@ -3,7 +3,6 @@
 
 mod values;
 
-use orlop_core::error::{Class, Problem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use orlop_cloud::exit;
 use orlop_cloud::runtime::worker::process::{self, Enforce};
+use orlop_core::error::{Class, Problem};
 use orlop_core::hardware::fleet::check_labels;
 use orlop_core::id::{TenantName, WorkerId};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,5 @@
 //! Values of settings that have names of their own: counters, limits of resources, users of tenants.
 
-use crate::host::program::wrong_setting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use orlop_core::named::Named as _;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
+use crate::host::program::wrong_setting;
 
 /// A value that is a number in a file, or a text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
