@@ -10,8 +10,6 @@ pub mod concurrency_key;
 pub mod control;
 pub mod flow;
 pub mod home;
-#[cfg(all(feature = "fleet", feature = "cli"))]
-mod layers;
 pub mod local;
 #[cfg(feature = "kube")]
 pub mod operator;
@@ -23,6 +21,8 @@ mod program;
 pub mod provisioner;
 #[cfg(feature = "fleet")]
 pub mod scheduler;
+#[cfg(all(any(feature = "fleet", feature = "kube"), feature = "cli"))]
+mod settings;
 #[cfg(all(feature = "fleet", target_os = "linux"))]
 pub mod step;
 #[cfg(all(feature = "fleet", target_os = "linux"))]

@@ -57,14 +57,19 @@ fn the_configuration_is_shown_without_secrets_and_what_it_does_not_know_is_an_er
     let text = String::from_utf8_lossy(&good.stdout);
     assert!(good.status.success() && !text.contains("hush"), "{text}");
     assert!(
-        text.contains("name: c") && text.contains("127.0.0.1:2") && text.contains("postgres://orlop:***@db/orlop"),
-        "{text}"
+        text.contains("name: c  # --server-name\n") && text.contains("127.0.0.1:2  # ORLOP_SERVER_LISTEN\n"),
+        "each with its source: {text}"
     );
-    for (args, variable) in [(["--server-x=1"].as_slice(), ("A", "b")), (&[], ("ORLOP_STORE_X", "1"))] {
+    assert!(text.contains(&format!("postgres://orlop:***@db/orlop  # {config}\n")), "{text}");
+    assert!(text.contains("  queue: 8192  # default\n"), "{text}");
+    for (args, variable, why) in [
+        (["--server-x=1"].as_slice(), ("A", "b"), "unexpected argument '--server-x'"),
+        (&[], ("ORLOP_STORE_X", "1"), "ORLOP_STORE_X: there is no key `store_x`"),
+    ] {
         let bad = shown(args, variable);
         let text = String::from_utf8_lossy(&bad.stderr);
         assert_eq!(bad.status.code(), Some(2), "{text}");
-        assert!(text.contains("there is no key"), "{text}");
+        assert!(text.contains(why), "{text}");
     }
 }
 

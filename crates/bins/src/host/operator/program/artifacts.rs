@@ -1,7 +1,5 @@
 //! The part of the configuration that is about files of steps.
 
-use std::str::FromStr;
-
 use clap::Args;
 use orlop_core::error::Problem;
 use orlop_core::helper::{Modes, SMALL_MAX};
@@ -11,8 +9,7 @@ use orlop_core::spec::meta::KeyRef;
 use orlop_k8s::render::helper::{HelperOptions, Tokens};
 use serde::Serialize;
 
-use super::config::{variable, wrong_flag};
-use super::flows::Variables;
+use super::config::wrong_flag;
 use super::listen::Listen;
 
 /// Where it listens where nothing else is said.
@@ -33,27 +30,39 @@ const KEY_NAMES: (&str, &str) = ("accessKeyId", "secretAccessKey");
 pub(super) struct ArtifactFlags {
     /// Image of orlop-helper, which moves files of steps in their pods; empty, or without --artifact-url: none, and steps with
     /// artifacts are refused
-    #[arg(long, env = "ORLOP_HELPER_IMAGE", default_value = HELPER, hide_default_value = true, value_name = "IMAGE")]
+    #[arg(long, default_value = HELPER, hide_default_value = true, value_name = "IMAGE")]
     helper_image: String,
     /// Where artifacts are kept: `configmap` (at most 1 MiB each), `persistentVolumeClaim/CLAIM[/FOLDER]` of each namespace, or
     /// `s3://BUCKET[/PREFIX]`
-    #[arg(long, env = "ORLOP_ARTIFACT_STORE", default_value = "configmap", value_name = "STORE")]
+    #[arg(long, default_value = "configmap", value_name = "STORE")]
     artifact_store: String,
     /// URL of the S3 store, with `?region=REGION` where its host does not name that
-    #[arg(long, env = "ORLOP_ARTIFACT_S3_ENDPOINT", default_value = "https://s3.amazonaws.com", value_name = "URL")]
+    #[arg(long, default_value = "https://s3.amazonaws.com", value_name = "URL")]
     artifact_s3_endpoint: String,
     /// Secret of each namespace with `accessKeyId` and `secretAccessKey` of the S3 store; default: none, and it is asked without
-    #[arg(long, env = "ORLOP_ARTIFACT_S3_SECRET", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     artifact_s3_secret: Option<String>,
     /// Address where pods hand in artifacts for ConfigMaps, or `off`; default: :9444 in a pod, else 127.0.0.1:9444
-    #[arg(long, env = "ORLOP_ARTIFACT_ADDR", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     artifact_addr: Option<String>,
     /// URL under which pods reach that address, such as http://orlop-operator-artifacts.orlop-system.svc:9444
-    #[arg(long, env = "ORLOP_ARTIFACT_URL", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     artifact_url: Option<String>,
     /// Most bytes of an artifact
-    #[arg(long, env = "ORLOP_ARTIFACT_MAX_BYTES", default_value_t = MAX_BYTES, value_name = "BYTES")]
+    #[arg(long, default_value_t = MAX_BYTES, value_name = "BYTES")]
     artifact_max_bytes: u64,
+    /// Media type of artifacts that do not say it
+    #[arg(long, value_name = "TYPE", value_parser = media_type)]
+    default_content_type: Option<String>,
+    /// Permissions of folders of artifacts, in octal digits
+    #[arg(long, value_name = "MODE", value_parser = |text: &str| Mode::with(text, 0o700))]
+    default_dir_perm: Option<Mode>,
+    /// Permissions of files of artifacts, in octal digits
+    #[arg(long, value_name = "MODE", value_parser = |text: &str| Mode::with(text, 0o600))]
+    default_file_perm: Option<Mode>,
+    /// Most bytes of an artifact that a ConfigMap holds
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=SMALL_MAX))]
+    configmap_size_limit: Option<u64>,
 }
 
 /// Settings about files of steps in effect.
@@ -75,12 +84,7 @@ pub(super) struct ArtifactConfig {
 }
 
 impl ArtifactFlags {
-    /// With the variables of this process.
     pub(super) fn config(self, default: impl FnOnce(u16) -> Listen) -> Result<ArtifactConfig, Problem> {
-        self.with(default, &Variables(&variable))
-    }
-
-    fn with(self, default: impl FnOnce(u16) -> Listen, variables: &Variables<'_>) -> Result<ArtifactConfig, Problem> {
         let url = self.artifact_url.map(|url| url.trim().trim_end_matches('/').to_owned());
         let image = Some(self.helper_image.trim().to_owned()).filter(|image| !image.is_empty());
         // That of this version is not set by the user.
@@ -116,20 +120,10 @@ impl ArtifactFlags {
             artifact_addr: address,
             artifact_url: url,
             artifact_max_bytes: self.artifact_max_bytes,
-            default_content_type: variables.read(
-                "ZEN_FLOW_DEFAULT_CONTENT_TYPE",
-                "a media type like application/octet-stream",
-                |kind: &String| is_media_type(kind),
-            )?,
-            default_dir_perm: variables
-                .read("ZEN_FLOW_DEFAULT_DIR_PERM", Mode::WANTED, |mode: &Mode| mode.0 & 0o700 == 0o700)?,
-            default_file_perm: variables
-                .read("ZEN_FLOW_DEFAULT_FILE_PERM", Mode::WANTED, |mode: &Mode| mode.0 & 0o600 == 0o600)?,
-            configmap_size_limit: variables.read(
-                "ZEN_FLOW_CONFIGMAP_SIZE_LIMIT",
-                "a number of bytes from 1 to 1048576",
-                |limit: &u64| (1..=SMALL_MAX).contains(limit),
-            )?,
+            default_content_type: self.default_content_type,
+            default_dir_perm: self.default_dir_perm,
+            default_file_perm: self.default_file_perm,
+            configmap_size_limit: self.configmap_size_limit,
             store,
         })
     }
@@ -140,16 +134,12 @@ impl ArtifactFlags {
 struct Mode(u32);
 
 impl Mode {
-    const WANTED: &str = "octal digits like 0755, with all rights that their owner needs";
-}
-
-impl FromStr for Mode {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
+    /// Reads octal digits that give their owner these rights.
+    fn with(text: &str, rights: u32) -> Result<Self, String> {
         let digits = text.strip_prefix("0o").unwrap_or(text);
         let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777 && digits.len() <= 4);
-        mode.map(Self).ok_or(())
+        let mode = mode.filter(|mode| mode & rights == rights).map(Self);
+        mode.ok_or_else(|| "use octal digits like 0755, with all rights that their owner needs".to_owned())
     }
 }
 
@@ -159,12 +149,13 @@ impl Serialize for Mode {
     }
 }
 
-fn is_media_type(text: &str) -> bool {
+fn media_type(text: &str) -> Result<String, String> {
     let token = |part: &str| {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
         !part.is_empty() && part.chars().all(legal)
     };
-    text.len() <= 127 && text.split_once('/').is_some_and(|(kind, sub)| token(kind) && token(sub))
+    let legal = text.len() <= 127 && text.split_once('/').is_some_and(|(kind, sub)| token(kind) && token(sub));
+    legal.then(|| text.to_owned()).ok_or_else(|| "use a media type like application/octet-stream".to_owned())
 }
 
 fn wrong(name: &'static str, why: String) -> Problem {
@@ -245,36 +236,21 @@ impl ArtifactConfig {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
-    use orlop_core::error::Class;
-
+    use super::super::config::read_with;
     use super::*;
+    use crate::host::program::ProgramError;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        flags: ArtifactFlags,
+    fn with(words: &[&str], variables: &[(&str, &str)]) -> Result<ArtifactConfig, ProgramError> {
+        read_with(words, variables, true).map(|config| config.artifacts)
     }
 
-    fn with(words: &[&str], variables: &[(&str, &str)]) -> Result<ArtifactConfig, Problem> {
-        let find = |name: &str| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
-        };
-        let flags = Line::try_parse_from(["orlop-operator"].iter().chain(words))
-            .map_err(|error| Problem::new(Class::Invalid, error.to_string()))?
-            .flags;
-        flags.with(Listen::everywhere, &Variables(&find))
-    }
-
-    fn of(words: &[&str]) -> Result<ArtifactConfig, Problem> {
+    fn of(words: &[&str]) -> Result<ArtifactConfig, ProgramError> {
         with(words, &[])
     }
 
     const ON: [&str; 2] = ["--helper-image=orlop-helper:1", "--artifact-url=http://o.svc:9444/"];
 
-    fn on(words: &[&str]) -> Result<ArtifactConfig, Problem> {
+    fn on(words: &[&str]) -> Result<ArtifactConfig, ProgramError> {
         of(&[&ON, words].concat())
     }
 
@@ -308,12 +284,12 @@ mod tests {
             ("ZEN_FLOW_DEFAULT_FILE_PERM", "9"),
             ("ZEN_FLOW_CONFIGMAP_SIZE_LIMIT", "1048577"),
         ];
-        let told: Vec<String> = wrong.iter().map(|pair| with(&ON, &[*pair]).unwrap_err().to_string()).collect();
-        insta::assert_snapshot!(told.join("\n"), @"
-        ZEN_FLOW_DEFAULT_CONTENT_TYPE: `text` is not valid; use a media type like application/octet-stream
-        ZEN_FLOW_DEFAULT_DIR_PERM: `0600` is not valid; use octal digits like 0755, with all rights that their owner needs
-        ZEN_FLOW_DEFAULT_FILE_PERM: `9` is not valid; use octal digits like 0755, with all rights that their owner needs
-        ZEN_FLOW_CONFIGMAP_SIZE_LIMIT: `1048577` is not valid; use a number of bytes from 1 to 1048576
+        let refused: Vec<String> = wrong.iter().map(|pair| with(&ON, &[*pair]).unwrap_err().to_string()).collect();
+        insta::assert_snapshot!(refused.join("\n"), @"
+        ZEN_FLOW_DEFAULT_CONTENT_TYPE: invalid value 'text' for '--default-content-type <TYPE>': use a media type like application/octet-stream
+        ZEN_FLOW_DEFAULT_DIR_PERM: invalid value '0600' for '--default-dir-perm <MODE>': use octal digits like 0755, with all rights that their owner needs
+        ZEN_FLOW_DEFAULT_FILE_PERM: invalid value '9' for '--default-file-perm <MODE>': use octal digits like 0755, with all rights that their owner needs
+        ZEN_FLOW_CONFIGMAP_SIZE_LIMIT: invalid value '1048577' for '--configmap-size-limit <BYTES>': 1048577 is not in 1..=1048576
         ");
     }
 
@@ -361,7 +337,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_with_their_flag() {
-        let told = [
+        let refused = [
             of(&ON[..1]),
             on(&["--artifact-store=gs://bucket"]),
             on(&["--artifact-store=s3:///prefix"]),
@@ -374,7 +350,7 @@ mod tests {
             on(&["--artifact-max-bytes=0"]),
             of(&["--helper-image=x", "--artifact-url=operator:9444"]),
         ];
-        let lines: Vec<String> = told.into_iter().map(|told| told.unwrap_err().to_string()).collect();
+        let lines: Vec<String> = refused.into_iter().map(|refused| refused.unwrap_err().to_string()).collect();
         insta::assert_snapshot!(lines.join("\n"));
     }
 }

@@ -1,10 +1,8 @@
 //! Settings of flows: how secrets come to their steps, and what they do that do not say it.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use orlop_core::error::Problem;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::spec::artifact::{ArchiveFormat, Compression};
 use orlop_core::spec::policy::ConcurrencyPolicy;
@@ -12,9 +10,6 @@ use orlop_core::time::GoDuration;
 use orlop_k8s::flow::{Defaults, SecretMode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use super::config::variable;
-use crate::host::program::wrong_setting;
 
 /// The longest delay between two tries of a step, in hours.
 const LONGEST: u64 = 720;
@@ -30,73 +25,77 @@ enum Secrets {
 }
 
 /// See the module.
-#[derive(Args, Debug)]
-pub(super) struct FlowFlags {
-    /// How secrets that are parameters come to the pods of flows
-    #[arg(long, env = "ORLOP_SECRET_MODE", value_enum, ignore_case = true, default_value_t = Secrets::Env)]
-    secret_mode: Secrets,
-}
-
-/// Settings of flows in effect. Those that begin with `default_` have the names of variables.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Args, Clone, Debug, Serialize)]
 pub(super) struct FlowConfig {
+    /// How secrets that are parameters come to the pods of flows
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Secrets::Env)]
     secret_mode: Secrets,
+    /// What a flow does while another of its name runs, where it does not say: Allow, Forbid or Replace
+    #[arg(long, value_name = "POLICY", value_parser = word::<ConcurrencyPolicy>)]
     default_concurrency_policy: Option<ConcurrencyPolicy>,
+    /// Seconds after its end until a flow that does not say it is deleted
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(0..))]
     default_ttl_seconds: Option<i32>,
+    /// Failed steps that a flow survives that does not say it
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(0..))]
     default_backoff_limit: Option<i32>,
+    /// Tries of a step after the first, where it does not say
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(0..))]
     default_retry_limit: Option<i32>,
+    /// Delay before the second try of a step that does not say it, such as 500ms
+    #[arg(long, value_name = "DURATION", value_parser = base)]
     default_backoff_base: Option<GoDuration>,
+    /// By how much each further delay is longer, 1.0 or more
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
     default_backoff_factor: Option<f64>,
+    /// Name of the container of a step that does not say it
+    #[arg(long, value_name = "NAME", value_parser = container)]
     default_container_name: Option<String>,
+    /// Key of a ConfigMap whose reference names none
+    #[arg(long, value_name = "KEY", value_parser = config_map_key)]
     default_configmap_key: Option<String>,
+    /// Archive of artifacts that do not say it: tar or zip
+    #[arg(long, value_name = "FORMAT", value_parser = word::<ArchiveFormat>)]
     default_archive_format: Option<ArchiveFormat>,
+    /// Compression of artifacts that do not say it: gzip or none
+    #[arg(long, value_name = "COMPRESSION", value_parser = word::<Compression>)]
     default_compression: Option<Compression>,
+    /// Characters of a uid in names of Jobs, which are always 8: with another number nothing would be found again
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(8..=8), hide = true)]
+    #[serde(skip)]
+    uid_truncate_length: Option<u8>,
 }
 
-impl FlowFlags {
-    /// With the variables of this process.
-    pub(super) fn config(&self) -> Result<FlowConfig, Problem> {
-        self.with(&Variables(&variable))
-    }
+/// A value of an enumeration, in any case.
+fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let lower = text.to_lowercase();
+    let first = lower.chars().next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let capital = format!("{first}{}", lower.chars().skip(1).collect::<String>());
+    let read = |text: &str| serde_json::from_value(serde_json::Value::from(text));
+    let exact = read(text);
+    exact.or_else(|error| read(&lower).or_else(|_| read(&capital)).map_err(|_| error.to_string()))
+}
 
-    fn with(&self, variables: &Variables<'_>) -> Result<FlowConfig, Problem> {
-        // Names of Jobs hold that many characters of a uid; with another number nothing would be found again.
-        let name = "ZEN_FLOW_UID_TRUNCATE_LENGTH";
-        variables.read::<u8>(name, "8, which it always is", |length| *length == 8)?;
-        Ok(FlowConfig {
-            secret_mode: self.secret_mode,
-            default_concurrency_policy: variables
-                .word("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY", "Allow, Forbid or Replace")?,
-            default_ttl_seconds: variables.count("ZEN_FLOW_DEFAULT_TTL_SECONDS")?,
-            default_backoff_limit: variables.count("ZEN_FLOW_DEFAULT_BACKOFF_LIMIT")?,
-            default_retry_limit: variables.count("ZEN_FLOW_DEFAULT_RETRY_LIMIT")?,
-            default_backoff_base: variables.read(
-                "ZEN_FLOW_DEFAULT_BACKOFF_BASE",
-                "a duration like 500ms, more than 0 and at most 720h",
-                |base: &GoDuration| !base.get().is_zero() && base.get() <= Duration::from_secs(LONGEST * 3600),
-            )?,
-            default_backoff_factor: variables.read(
-                "ZEN_FLOW_DEFAULT_BACKOFF_FACTOR",
-                "a number, 1.0 or more",
-                |factor: &f64| factor.is_finite() && *factor >= 1.0,
-            )?,
-            default_container_name: variables.read(
-                "ZEN_FLOW_DEFAULT_CONTAINER_NAME",
-                "a name of lower case letters, digits and `-`",
-                |name: &String| dns1123_subdomain(name).is_ok() && !name.contains('.') && name.len() <= 63,
-            )?,
-            default_configmap_key: variables.read(
-                "ZEN_FLOW_DEFAULT_CONFIGMAP_KEY",
-                "letters, digits, `-`, `_` and `.`",
-                |key: &String| {
-                    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-                    (1..=253).contains(&key.len()) && key.chars().all(legal)
-                },
-            )?,
-            default_archive_format: variables.word("ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT", "tar or zip")?,
-            default_compression: variables.word("ZEN_FLOW_DEFAULT_COMPRESSION", "gzip or none")?,
-        })
-    }
+fn base(text: &str) -> Result<GoDuration, String> {
+    let longest = Duration::from_secs(LONGEST * 3600);
+    let read = text.parse().ok().filter(|base: &GoDuration| !base.get().is_zero() && base.get() <= longest);
+    read.ok_or_else(|| "use a duration like 500ms, more than 0 and at most 720h".to_owned())
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let read = text.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 1.0);
+    read.ok_or_else(|| "use a number, 1.0 or more".to_owned())
+}
+
+fn container(text: &str) -> Result<String, String> {
+    let legal = dns1123_subdomain(text).is_ok() && !text.contains('.') && text.len() <= 63;
+    legal.then(|| text.to_owned()).ok_or_else(|| "use a name of lower case letters, digits and `-`".to_owned())
+}
+
+fn config_map_key(text: &str) -> Result<String, String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let legal = (1..=253).contains(&text.len()) && text.chars().all(legal);
+    legal.then(|| text.to_owned()).ok_or_else(|| "use letters, digits, `-`, `_` and `.`".to_owned())
 }
 
 impl FlowConfig {
@@ -125,43 +124,13 @@ impl FlowConfig {
     }
 }
 
-/// Where variables are looked up.
-pub(super) struct Variables<'v>(pub(super) &'v dyn Fn(&str) -> Option<String>);
-
-impl Variables<'_> {
-    pub(super) fn read<T: FromStr>(
-        &self,
-        name: &'static str,
-        wanted: &'static str,
-        holds: impl Fn(&T) -> bool,
-    ) -> Result<Option<T>, Problem> {
-        let Some(text) = (self.0)(name) else { return Ok(None) };
-        let read = text.trim().parse().ok().filter(holds);
-        read.map(Some).ok_or_else(|| wrong_setting(name, format!("`{text}` is not valid; use {wanted}")))
-    }
-
-    fn count(&self, name: &'static str) -> Result<Option<i32>, Problem> {
-        self.read(name, "a number from 0 to 2147483647", |count: &i32| *count >= 0)
-    }
-
-    /// A value that is one of some words.
-    fn word<T: DeserializeOwned>(&self, name: &'static str, wanted: &str) -> Result<Option<T>, Problem> {
-        let Some(text) = (self.0)(name) else { return Ok(None) };
-        let read = serde_json::from_value(serde_json::Value::from(text.trim()));
-        read.map(Some).map_err(|_| wrong_setting(name, format!("`{text}` is not valid; use {wanted}")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::config::read_with;
     use super::*;
 
     fn of(variables: &[(&str, &str)]) -> Result<FlowConfig, String> {
-        let find = |name: &str| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
-        };
-        FlowFlags { secret_mode: Secrets::Env }.with(&Variables(&find)).map_err(|error| error.to_string())
+        read_with(&[], variables, false).map(|config| config.flows).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -192,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_invalid_variable_refuses_to_start() {
-        let mut told = Vec::new();
+        let mut refused = Vec::new();
         for (name, value) in [
             ("ZEN_FLOW_UID_TRUNCATE_LENGTH", "7"),
             ("ZEN_FLOW_DEFAULT_TTL_SECONDS", "-1"),
@@ -205,19 +174,19 @@ mod tests {
             ("ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT", "rar"),
             ("ZEN_FLOW_DEFAULT_COMPRESSION", "zstd"),
         ] {
-            told.push(of(&[(name, value)]).unwrap_err());
+            refused.push(of(&[(name, value)]).unwrap_err());
         }
-        insta::assert_snapshot!(told.join("\n"), @"
-        ZEN_FLOW_UID_TRUNCATE_LENGTH: `7` is not valid; use 8, which it always is
-        ZEN_FLOW_DEFAULT_TTL_SECONDS: `-1` is not valid; use a number from 0 to 2147483647
-        ZEN_FLOW_DEFAULT_RETRY_LIMIT: `many` is not valid; use a number from 0 to 2147483647
-        ZEN_FLOW_DEFAULT_BACKOFF_BASE: `0s` is not valid; use a duration like 500ms, more than 0 and at most 720h
-        ZEN_FLOW_DEFAULT_BACKOFF_FACTOR: `0.5` is not valid; use a number, 1.0 or more
-        ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY: `Sometimes` is not valid; use Allow, Forbid or Replace
-        ZEN_FLOW_DEFAULT_CONTAINER_NAME: `Main` is not valid; use a name of lower case letters, digits and `-`
-        ZEN_FLOW_DEFAULT_CONFIGMAP_KEY: `a b` is not valid; use letters, digits, `-`, `_` and `.`
-        ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT: `rar` is not valid; use tar or zip
-        ZEN_FLOW_DEFAULT_COMPRESSION: `zstd` is not valid; use gzip or none
+        insta::assert_snapshot!(refused.join("\n"), @"
+        ZEN_FLOW_UID_TRUNCATE_LENGTH: invalid value '7' for '--uid-truncate-length <COUNT>': 7 is not in 8..=8
+        ZEN_FLOW_DEFAULT_TTL_SECONDS: invalid value '-1' for '--default-ttl-seconds <SECONDS>': -1 is not in 0..=2147483647
+        ZEN_FLOW_DEFAULT_RETRY_LIMIT: invalid value 'many' for '--default-retry-limit <COUNT>': invalid digit found in string
+        ZEN_FLOW_DEFAULT_BACKOFF_BASE: invalid value '0s' for '--default-backoff-base <DURATION>': use a duration like 500ms, more than 0 and at most 720h
+        ZEN_FLOW_DEFAULT_BACKOFF_FACTOR: invalid value '0.5' for '--default-backoff-factor <FACTOR>': use a number, 1.0 or more
+        ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY: invalid value 'Sometimes' for '--default-concurrency-policy <POLICY>': unknown variant `Sometimes`, expected one of `Forbid`, `Allow`, `Replace`
+        ZEN_FLOW_DEFAULT_CONTAINER_NAME: invalid value 'Main' for '--default-container-name <NAME>': use a name of lower case letters, digits and `-`
+        ZEN_FLOW_DEFAULT_CONFIGMAP_KEY: invalid value 'a b' for '--default-configmap-key <KEY>': use letters, digits, `-`, `_` and `.`
+        ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT: invalid value 'rar' for '--default-archive-format <FORMAT>': unknown variant `rar`, expected `tar` or `zip`
+        ZEN_FLOW_DEFAULT_COMPRESSION: invalid value 'zstd' for '--default-compression <COMPRESSION>': unknown variant `zstd`, expected `none` or `gzip`
         ");
     }
 }

@@ -25,13 +25,13 @@ enum Profile {
 #[derive(Args, Clone, Debug, Serialize)]
 pub(super) struct HourglassFlags {
     /// Tables of hardware, laid over the built-in ones
-    #[arg(long, env = "ORLOP_HARDWARE_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     hardware_config: Option<PathBuf>,
     /// Domain of Services
-    #[arg(long, env = "ORLOP_CLUSTER_DOMAIN", default_value = "cluster.local", value_name = "DOMAIN")]
+    #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
     cluster_domain: String,
     /// What pods of performers and executors may do that do not say it themselves
-    #[arg(long, env = "ORLOP_SECURITY_PROFILE", value_enum, ignore_case = true, default_value_t = Profile::Restricted)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Profile::Restricted)]
     security_profile: Profile,
 }
 

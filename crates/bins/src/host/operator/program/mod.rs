@@ -35,7 +35,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// The arguments of the program.
 #[cfg(test)]
 pub(crate) fn command() -> clap::Command {
-    <config::Flags as clap::CommandFactory>::command()
+    config::command()
 }
 
 /// Runs the program.
@@ -44,7 +44,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = confidential::begin() {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
-    let config = match config::read(arguments) {
+    let config = match config::read(arguments, std::env::vars()) {
         Ok(Invocation::Run(config)) => config,
         Ok(Invocation::Show(text)) => return show(&text),
         Ok(Invocation::Release(flags)) => {

@@ -24,17 +24,10 @@ pub(super) struct ReleaseFlags {
     #[command(flatten)]
     way: WayFlags,
     /// Whose objects are let go
-    #[arg(
-        long,
-        env = "ORLOP_CONTROLLERS",
-        value_delimiter = ',',
-        value_enum,
-        ignore_case = true,
-        default_value = "performer,executor"
-    )]
+    #[arg(long, value_enum, ignore_case = true, default_value = "performer,executor")]
     controllers: Vec<Switch>,
     /// Namespaces of these objects, separated by commas; default: all
-    #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     namespaces: Vec<String>,
     /// Deployment of the operator: it is scaled to nothing first, since an operator that runs takes hold again
     #[arg(long, value_name = "NAME")]

@@ -10,13 +10,13 @@ use crate::host::cluster::Way;
 #[derive(Args, Clone, Debug)]
 pub(super) struct WayFlags {
     /// File with the way to the API server; default: that of KUBECONFIG, else the pod's service account
-    #[arg(long, env = "ORLOP_KUBECONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
-    #[arg(long, env = "ORLOP_CONTEXT", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Address of the API server, in place of the one of the kubeconfig
-    #[arg(long, env = "ORLOP_MASTER", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     master: Option<String>,
 }
 

@@ -20,25 +20,24 @@ const PORT: u16 = 9443;
 #[derive(Args, Debug)]
 pub(super) struct WebhookFlags {
     /// Address of the webhook that the API server asks about flows and performers, or `off`; default: off
-    #[arg(long, env = "ORLOP_WEBHOOK_ADDR", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     webhook_addr: Option<String>,
     /// The same in the words of zen-flow: on at port 9443 where no address is given, or off
-    #[arg(long, env = "ORLOP_ENABLE_WEBHOOK", action = ArgAction::Set,
+    #[arg(long, action = ArgAction::Set,
           value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide = true)]
     enable_webhook: Option<bool>,
     /// Folder with the webhook's certificate and key, as tls.crt and tls.key; read again when they change
-    #[arg(long, env = "ORLOP_WEBHOOK_CERT_DIR", default_value = "/etc/webhook/certs", value_name = "FOLDER")]
+    #[arg(long, default_value = "/etc/webhook/certs", value_name = "FOLDER")]
     webhook_cert_dir: PathBuf,
     /// File with the certificate, in place of tls.crt there
-    #[arg(long, env = "ORLOP_WEBHOOK_CERT_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     webhook_cert_file: Option<PathBuf>,
     /// File with its key, in place of tls.key there
-    #[arg(long, env = "ORLOP_WEBHOOK_KEY_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     webhook_key_file: Option<PathBuf>,
     /// Speak plain HTTP, for a proxy in the same pod that speaks TLS
-    #[arg(long, env = "ORLOP_INSECURE_WEBHOOK", action = ArgAction::Set, value_parser = BoolishValueParser::new(),
-          ignore_case = true, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
+    #[arg(long)]
     insecure_webhook: bool,
 }
 

@@ -2,25 +2,31 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use clap::Args;
+use serde::Serialize;
 use tokio::task::JoinHandle;
 
 use super::super::retention::{self, Limits};
 use super::super::{Handle, Stop, machine};
+use super::engine::milliseconds;
 
 /// Where events go beside this process.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Args)]
 pub(super) struct BusConfig {
     /// NATS servers with JetStream, such as `nats://localhost:4222`, joined by commas; empty = none, events stay here.
+    #[arg(id = "bus.url")]
     pub(super) url: String,
     /// A token, if the servers want one.
+    #[arg(id = "bus.token")]
     pub(super) token: String,
     /// Tells the fleets of one stream apart.
+    #[arg(id = "bus.cluster")]
     pub(super) cluster: String,
     /// Events of heartbeats, `worker.heartbeat`, too.
+    #[arg(id = "bus.heartbeats")]
     pub(super) heartbeats: bool,
     /// Events of stored chunks of logs, `log.chunk`, too: their place, never their text.
+    #[arg(id = "bus.chunks")]
     pub(super) chunks: bool,
 }
 
@@ -32,24 +38,31 @@ impl std::fmt::Debug for BusConfig {
 }
 
 /// How long things are kept; 0 is not for ever.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Args)]
 pub(super) struct RetainConfig {
     /// Jobs that have ended, with everything of them.
+    #[arg(id = "retain.jobs", value_parser = milliseconds::<u64>)]
     pub(super) jobs: u64,
     /// Logs.
+    #[arg(id = "retain.logs", value_parser = milliseconds::<u64>)]
     pub(super) logs: u64,
     /// At most so many bytes of logs.
+    #[arg(id = "retain.logs_bytes")]
     pub(super) logs_bytes: u64,
     /// The audit trail.
+    #[arg(id = "retain.audit", value_parser = milliseconds::<u64>)]
     pub(super) audit: u64,
     /// Artifacts that no job refers to. Less than some minutes may take one from a job that is being submitted.
+    #[arg(id = "retain.artifacts", value_parser = milliseconds::<u64>)]
     pub(super) artifacts: u64,
     /// How often all artifacts are looked at.
+    #[arg(id = "retain.artifacts_every", value_parser = milliseconds::<u64>)]
     pub(super) artifacts_every: u64,
     /// At most so many jobs in one transaction.
+    #[arg(id = "retain.batch")]
     pub(super) batch: u32,
     /// How often it is looked.
+    #[arg(id = "retain.every", value_parser = milliseconds::<u64>)]
     pub(super) every: u64,
 }
 

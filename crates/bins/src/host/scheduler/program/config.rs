@@ -1,66 +1,134 @@
 //! What `orlop-scheduler` can be configured with.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use clap::{Args, Command, CommandFactory, Parser, ValueEnum};
+use orlop_cloud::exit;
 use orlop_cloud::store::sqlite::fleet::Durability;
+use orlop_core::error::{Class, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::Holder;
-use orlop_scheduler::config::Config as CoreConfig;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::super::{Disks, Frequent, Options, SecretPlace};
 use super::background::{BusConfig, RetainConfig};
-use super::logging;
+use super::engine::{EngineConfig, milliseconds, path};
+use super::logging::{self, LogConfig};
 use super::security::{AuthConfig, DefaultsConfig, RateConfig, TenantsConfig, TlsConfig, TlsMode};
 use super::store::StorePlace;
 use super::trace::TraceConfig;
 use super::whole::Plan;
+use crate::host::program::{ProgramError, wrong_setting};
+use crate::host::settings::{self, Scope, Settings, Source};
 
-/// Everything that can be configured. Durations are in milliseconds, or written as `15s`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Settings outside the command line.
+const SCOPE: Scope = Scope { prefix: "ORLOP_", file: "ORLOP_SCHEDULER_CONFIG", others: &[] };
+
+/// Serves the scheduler of a fleet.
+#[derive(Parser, Clone, Debug, Default, PartialEq, Serialize)]
+#[command(
+    name = "orlop-scheduler",
+    version,
+    after_help = exit::help("Examples:
+  orlop scheduler --store-path /var/lib/orlop/fleet.db
+  orlop scheduler --config /etc/orlop/scheduler.yaml --log-level debug
+  ORLOP_STORE_URL=postgres://orlop@db/orlop orlop scheduler --server-listen 0.0.0.0:7070
+
+Every setting is also a key of its section in the file and a variable, in rising precedence file, variable, flag; --print-config
+shows them all. Times are milliseconds, or written as 15s. SIGHUP reads the file again, SIGTERM and SIGINT end the server.")
+)]
 pub(super) struct Config {
+    #[command(flatten)]
     pub(super) server: ServerConfig,
+    #[command(flatten)]
     pub(super) store: StoreConfig,
+    #[command(flatten)]
     pub(super) secrets: SecretsConfig,
+    #[command(flatten)]
     pub(super) bus: BusConfig,
+    #[command(flatten)]
     pub(super) retain: RetainConfig,
+    #[command(flatten)]
     pub(super) tls: TlsConfig,
+    #[command(flatten)]
     pub(super) auth: AuthConfig,
+    #[command(flatten)]
     pub(super) rate: RateConfig,
+    #[command(flatten)]
     pub(super) defaults: DefaultsConfig,
+    #[command(flatten)]
     pub(super) tenants: TenantsConfig,
-    pub(super) scheduler: CoreConfig,
+    #[command(flatten)]
+    pub(super) scheduler: EngineConfig,
+    #[command(flatten)]
     pub(super) log: LogConfig,
+    #[command(flatten)]
     pub(super) trace: TraceConfig,
 }
 
+/// The arguments of the program.
+pub(crate) fn command() -> Command {
+    let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
+    settings::command(<Config as CommandFactory>::command(), &SCOPE, &defaults)
+}
+
+/// Reads arguments, file and variables, and checks what they say together.
+pub(super) fn read(
+    arguments: Vec<OsString>,
+    variables: impl Iterator<Item = (String, String)>,
+) -> Result<Settings<Config>, ProgramError> {
+    let settings = settings::read::<Config>(&command(), &SCOPE, arguments, variables)?;
+    for key in settings.value.secret_keys() {
+        if let Source::Flag(flag) = settings.sources.of(key) {
+            let variable = key.replace('.', "_").to_uppercase();
+            let why = format!(
+                "holds a secret, and everybody on this machine can read the arguments of a process; write it into a file of your own \
+                 and name that in the variable ORLOP_{variable}_FILE, or set `{key}` in the configuration file"
+            );
+            return Err(wrong_setting(flag, why).into());
+        }
+    }
+    settings.value.check().map_err(|error| Problem::new(Class::Invalid, error))?;
+    Ok(settings)
+}
+
 /// How the server is reached, and how it is called.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize, Args)]
 pub(super) struct ServerConfig {
     /// Address of the REST interface; port 0 = any that is free.
+    #[arg(id = "server.listen")]
     pub(super) listen: String,
     /// Address of the gRPC services; the same.
+    #[arg(id = "server.grpc_listen")]
     pub(super) grpc_listen: String,
     /// A file that both addresses are written to once they are known; empty = none.
+    #[arg(id = "server.address_file")]
     pub(super) address_file: String,
     /// Name of this server, unique among those that share a store; empty = its host's with the number of its process.
+    #[arg(id = "server.name")]
     pub(super) name: String,
     /// Where clients find its REST interface; empty = its address.
+    #[arg(id = "server.url")]
     pub(super) url: String,
     /// Where workers and clients find its gRPC services; empty = their address.
+    #[arg(id = "server.grpc_url")]
     pub(super) grpc_url: String,
     /// Origins whose pages may use the REST interface, such as `https://console.example`; empty = none but its own.
+    #[arg(id = "server.origins")]
     pub(super) origins: Vec<String>,
     /// The tenant of jobs that name none.
+    #[arg(id = "server.tenant")]
     pub(super) tenant: String,
     /// How many inputs each of its queues holds.
+    #[arg(id = "server.queue")]
     pub(super) queue: usize,
     /// Orders workers of equal rank.
+    #[arg(id = "server.seed")]
     pub(super) seed: u64,
     /// Time between the heartbeats of an agent.
+    #[arg(id = "server.heartbeat", value_parser = milliseconds::<u32>)]
     pub(super) heartbeat: u32,
 }
 
@@ -84,28 +152,35 @@ impl Default for ServerConfig {
 }
 
 /// Where the fleet is stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize, Args)]
 pub(super) struct StoreConfig {
     /// A database that several servers share, such as `postgres://orlop@db/orlop`; empty = the file below.
+    #[arg(id = "store.url")]
     pub(super) url: String,
     /// The schema of the tables in the database.
+    #[arg(id = "store.schema")]
     pub(super) schema: String,
     /// The SQLite file.
+    #[arg(id = "store.path", value_parser = path)]
     pub(super) path: PathBuf,
     /// Takes the file also where it is not the store that was here before: an empty one, another, an older copy. For one start.
+    #[arg(id = "store.accept")]
     pub(super) accept: bool,
     /// When a commit to the file counts as written.
-    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
+    #[arg(id = "store.synchronous", value_enum, ignore_case = true)]
     pub(super) synchronous: Synchronous,
     /// The folder of the logs of jobs, one that all servers of a database share; empty = `orlop-logs`, or the database.
+    #[arg(id = "store.logs", value_parser = path)]
     pub(super) logs: PathBuf,
     /// The folder of artifacts, one that all servers of a database share; empty = `orlop-artifacts`, or the database.
+    #[arg(id = "store.artifacts", value_parser = path)]
     pub(super) artifacts: PathBuf,
     /// With fewer free bytes on the disk of the file no work is taken, on that of logs none are kept, on that of artifacts
     /// no upload is taken.
+    #[arg(id = "store.min_free")]
     pub(super) min_free: u64,
     /// Bytes that are set aside beside the file, for results when nothing else is left; 0 = none.
+    #[arg(id = "store.reserve")]
     pub(super) reserve: u64,
 }
 
@@ -179,15 +254,17 @@ impl StoreConfig {
 }
 
 /// Where secrets of tenants are; the first that is given.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Default, PartialEq, Serialize, Args)]
 pub(super) struct SecretsConfig {
     /// A folder with files `<tenant>/<name>`, which others fill; empty = secrets are sealed in the store.
+    #[arg(id = "secrets.folder", value_parser = path)]
     pub(super) folder: PathBuf,
     /// The key they are sealed with, 64 hexadecimal digits, best in the variable ORLOP_SECRETS_KEY; empty = that of the file.
     /// Servers that share a store have the same.
+    #[arg(id = "secrets.key")]
     pub(super) key: String,
     /// The file of the key, which is made when it is not there; empty = beside the SQLite file, or none with a database.
+    #[arg(id = "secrets.key_file", value_parser = path)]
     pub(super) key_file: PathBuf,
 }
 
@@ -216,7 +293,7 @@ impl SecretsConfig {
 }
 
 /// When a commit counts as written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Synchronous {
     /// When it is on disk.
@@ -233,36 +310,6 @@ impl From<Synchronous> for Durability {
             Synchronous::Normal => Self::Normal,
         }
     }
-}
-
-/// What is logged, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct LogConfig {
-    /// Filter by target and level, such as `info,orlop=debug`.
-    pub(super) level: String,
-    /// JSON lines, text, or text on a terminal only.
-    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
-    pub(super) format: LogFormat,
-}
-
-impl Default for LogConfig {
-    fn default() -> Self {
-        Self { level: "info".to_owned(), format: LogFormat::default() }
-    }
-}
-
-/// The form of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum LogFormat {
-    /// Text on a terminal, else JSON.
-    #[default]
-    Auto,
-    /// JSON lines.
-    Json,
-    /// Text.
-    Text,
 }
 
 fn address(key: &str, text: &str) -> Result<SocketAddr, String> {
@@ -286,23 +333,23 @@ fn origin(text: &str) -> Result<String, String> {
 impl Config {
     /// What keys say together: the first contradiction.
     pub(super) fn check(&self) -> Result<(), String> {
-        let least = (self.scheduler.lease + 5000) * 11 / 10;
-        if self.scheduler.reassign_after < least {
-            let given = self.scheduler.reassign_after;
+        let least = (self.scheduler.0.lease + 5000) * 11 / 10;
+        if self.scheduler.0.reassign_after < least {
+            let given = self.scheduler.0.reassign_after;
             return Err(format!(
                 "scheduler.reassign_after is {given} ms; use at least {least}, which is 1.1 × (scheduler.lease + 5 s)"
             ));
         }
         // One heartbeat may be late or lost before a worker counts as silent, or its attempts are ended.
         let (beat, silent, lease) =
-            (u64::from(self.server.heartbeat), self.scheduler.heartbeat_timeout, self.scheduler.lease);
+            (u64::from(self.server.heartbeat), self.scheduler.0.heartbeat_timeout, self.scheduler.0.lease);
         if beat < 100 || beat * 2 > silent.min(lease) {
             return Err(format!(
                 "server.heartbeat is {beat} ms; use at least 100, and at most half of scheduler.heartbeat_timeout \
                  ({silent} ms) and of scheduler.lease ({lease} ms)"
             ));
         }
-        self.scheduler.check().map_err(|error| error.to_string())?;
+        self.scheduler.0.check().map_err(|error| error.to_string())?;
         if self.server.queue == 0 {
             return Err("server.queue is 0; use 1 or more".to_owned());
         }
@@ -356,7 +403,7 @@ impl Config {
             given => given.to_owned(),
         };
         Options {
-            core: self.scheduler.clone(),
+            core: self.scheduler.0.clone(),
             seed: server.seed,
             // Its addresses are known once it listens.
             holder: Holder { name, url: String::new() },
@@ -379,7 +426,7 @@ mod tests {
     fn attempts_are_not_given_up_before_their_lease_is_over() {
         assert_eq!(Config::default().check(), Ok(()));
         let mut config = Config::default();
-        config.scheduler.lease = 30_000;
+        config.scheduler.0.lease = 30_000;
         insta::assert_snapshot!(config.check().unwrap_err(), @"scheduler.reassign_after is 30000 ms; use at least 38500, which is 1.1 × (scheduler.lease + 5 s)");
         let options = config.options();
         assert_eq!(u64::from(options.lease_ms()), options.core.lease, "agents are told what the core counts with");
@@ -398,8 +445,17 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_back() {
-        let printed = serde_saphyr::to_string(&Config::default()).unwrap();
-        assert_eq!(serde_saphyr::from_str::<Config>(&printed).unwrap(), Config::default());
+        let name = OsString::from("orlop-scheduler");
+        let settings =
+            read(vec![name.clone(), "--server-origins=https://a,https://b".into()], std::iter::empty()).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let printed = settings.sources.show(&settings.value).unwrap();
+        std::fs::write(file.path(), &printed).unwrap();
+        let variables = [("ORLOP_SCHEDULER_CONFIG".to_owned(), file.path().to_str().unwrap().to_owned())];
+        assert_eq!(read(vec![name], variables.into_iter()).unwrap().value, settings.value, "{printed}");
+        for line in ["  origins:  # --server-origins", "  queue: ", "  lease: 20000  # default"] {
+            assert!(printed.contains(line), "{line}: {printed}");
+        }
     }
 
     #[test]

@@ -2,10 +2,40 @@
 
 use std::io::IsTerminal as _;
 
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
-use super::config::{LogConfig, LogFormat};
+/// What is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Args)]
+pub(super) struct LogConfig {
+    /// Filter by target and level, such as `info,orlop=debug`.
+    #[arg(id = "log.level")]
+    pub(super) level: String,
+    /// JSON lines, text, or text on a terminal only.
+    #[arg(id = "log.format", value_enum, ignore_case = true)]
+    pub(super) format: LogFormat,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::default() }
+    }
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LogFormat {
+    /// Text on a terminal, else JSON.
+    #[default]
+    Auto,
+    /// JSON lines.
+    Json,
+    /// Text.
+    Text,
+}
 
 /// Changes the filter of the log.
 pub(super) struct Log(Box<dyn Fn(EnvFilter) -> Result<(), String> + Send>);

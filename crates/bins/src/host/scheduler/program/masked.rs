@@ -3,8 +3,8 @@
 use super::config::Config;
 
 impl Config {
-    /// The key that holds a secret, if one does. Everybody on the machine reads the arguments of a process.
-    pub(super) fn secret_key(&self) -> Option<&'static str> {
+    /// The keys that hold a secret.
+    pub(super) fn secret_keys(&self) -> impl Iterator<Item = &'static str> {
         let masked = self.clone().masked();
         let keys = [
             ("secrets.key", self.secrets.key != masked.secrets.key),
@@ -12,7 +12,7 @@ impl Config {
             ("bus.url", self.bus.url != masked.bus.url),
             ("bus.token", self.bus.token != masked.bus.token),
         ];
-        keys.into_iter().find_map(|(key, is_secret)| is_secret.then_some(key))
+        keys.into_iter().filter_map(|(key, is_secret)| is_secret.then_some(key))
     }
 
     /// The same as it may be shown: without secrets.

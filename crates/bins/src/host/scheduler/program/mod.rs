@@ -2,6 +2,7 @@
 
 mod background;
 mod config;
+mod engine;
 mod first;
 mod logging;
 mod masked;
@@ -17,43 +18,27 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use orlop_cloud::exit::{self, Exit};
+use orlop_cloud::exit::Exit;
 use orlop_cloud::runtime::confidential;
 use orlop_core::error::{Class, Problem};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::config::Config;
+#[cfg(test)]
+pub(crate) use self::config::command;
 use self::logging::Log;
 use self::store::OpenStore;
 pub(crate) use self::store::StorePlace;
 pub(crate) use self::tls::{AUTHORITY, TlsPlan};
 pub(crate) use self::whole::{Plan, Whole};
-use crate::host::layers::Layers;
 use crate::host::private;
+use crate::host::program::ProgramError;
 use crate::telemetry::trace::export;
 
 /// The first wait for a database that cannot be reached, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// The wait for a file that another server has.
 const LOCKED: Duration = Duration::from_millis(500);
-
-const USAGE: &str = "orlop scheduler [--config FILE] [--print-config] [--<section>-<key> VALUE]…
-
-Serves the scheduler of a fleet. Every key of the configuration is also a variable ORLOP_<SECTION>_<KEY> and a
-flag, in rising precedence; --print-config shows them all with their values.";
-
-/// What `--help` shows.
-pub(crate) fn usage() -> String {
-    exit::help(USAGE)
-}
-
-/// What the arguments ask for.
-enum Invocation {
-    Usage,
-    Version,
-    Print(Box<Config>),
-    Serve(Box<Config>),
-}
 
 /// Runs the program.
 #[must_use]
@@ -62,19 +47,17 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
     open_files();
-    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
-    let asked = match asked(words.iter().cloned(), std::env::vars()) {
-        Ok(asked) => asked,
-        Err(problem) => return complain(&problem, Exit::Usage),
+    let settings = match config::read(arguments.clone(), std::env::vars()) {
+        Ok(settings) => settings,
+        Err(ProgramError::Usage(error)) => error.exit(),
+        Err(problem) => return complain(&problem.to_string(), problem.exit()),
     };
-    match asked {
-        Invocation::Usage => tell(&usage()),
-        Invocation::Version => tell(concat!("orlop-scheduler ", env!("CARGO_PKG_VERSION"))),
-        Invocation::Print(config) => match serde_saphyr::to_string(&config.masked()) {
-            Ok(text) => tell(text.trim_end()),
-            Err(error) => complain(&error.to_string(), Exit::Failed),
-        },
-        Invocation::Serve(config) => serve(&config, &words),
+    if !settings.print {
+        return serve(&settings.value, &arguments);
+    }
+    match settings.sources.show(&settings.value.clone().masked()) {
+        Ok(text) => show(text.trim_end()),
+        Err(error) => complain(&error.message, Exit::Failed),
     }
 }
 
@@ -91,53 +74,8 @@ fn open_files() {
     }
 }
 
-/// Reads arguments, file and environment.
-fn asked(
-    arguments: impl Iterator<Item = String>,
-    variables: impl Iterator<Item = (String, String)>,
-) -> Result<Invocation, String> {
-    let (mut print, mut file, mut flags) = (false, None, Vec::new());
-    let mut arguments = arguments;
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--help" | "-h" => return Ok(Invocation::Usage),
-            "--version" | "-V" => return Ok(Invocation::Version),
-            "--print-config" => print = true,
-            "--config" => file = Some(arguments.next().ok_or("flag `--config` needs a value")?),
-            other => match other.strip_prefix("--config=") {
-                Some(path) => file = Some(path.to_owned()),
-                None => flags.push(argument),
-            },
-        }
-    }
-    let defaults = serde_json::to_value(Config::default()).map_err(|error| error.to_string())?;
-    let config = |layers: Layers| -> Result<Config, String> {
-        serde_json::from_value(layers.value()).map_err(|error| format!("configuration: {error}"))
-    };
-    let mut layers = Layers::new(defaults);
-    let mut given = layers.clone();
-    given.flags(flags.iter().cloned()).map_err(|error| error.to_string())?;
-    if let Some(key) = config(given)?.secret_key() {
-        let (flag, variable) = (key.replace('.', "-"), key.replace('.', "_").to_uppercase());
-        return Err(format!(
-            "flag `--{flag}` holds a secret, and everybody on this machine can read the arguments of a process; write it into a \
-             file of your own and name that in the variable ORLOP_{variable}_FILE, or set `{key}` in the configuration file"
-        ));
-    }
-    if let Some(path) = file {
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        layers.file(&path, &text).map_err(|error| error.to_string())?;
-    }
-    layers.environment(variables).map_err(|error| error.to_string())?;
-    // A flag's value may come as the next argument.
-    layers.flags(flags.into_iter()).map_err(|error| error.to_string())?;
-    let config = config(layers)?;
-    config.check()?;
-    Ok(if print { Invocation::Print(Box::new(config)) } else { Invocation::Serve(Box::new(config)) })
-}
-
 /// Writes an answer; a reader that has gone misses it.
-fn tell(text: &str) -> ExitCode {
+fn show(text: &str) -> ExitCode {
     drop(writeln!(std::io::stdout(), "{text}"));
     Exit::Done.into()
 }
@@ -148,7 +86,7 @@ fn complain(problem: &str, exit: Exit) -> ExitCode {
     exit.into()
 }
 
-fn serve(config: &Config, words: &[String]) -> ExitCode {
+fn serve(config: &Config, arguments: &[OsString]) -> ExitCode {
     let log = match Log::start(&config.log) {
         Ok(log) => log,
         Err(problem) => return complain(&problem, Exit::Usage),
@@ -157,7 +95,7 @@ fn serve(config: &Config, words: &[String]) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error.to_string(), Exit::Failed),
     };
-    match runtime.block_on(run(config, words, &log)) {
+    match runtime.block_on(run(config, arguments, &log)) {
         Ok(()) => Exit::Done.into(),
         Err(problem) => {
             tracing::error!(target: "orlop::scheduler", "{problem}");
@@ -166,7 +104,7 @@ fn serve(config: &Config, words: &[String]) -> ExitCode {
     }
 }
 
-async fn run(config: &Config, words: &[String], log: &Log) -> Result<(), String> {
+async fn run(config: &Config, arguments: &[OsString], log: &Log) -> Result<(), String> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let mut hangup = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
@@ -202,7 +140,7 @@ async fn run(config: &Config, words: &[String], log: &Log) -> Result<(), String>
             early = whole.failed() => break Err(early),
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            _ = hangup.recv() => reload(&mut current, words, &whole, log).await,
+            _ = hangup.recv() => reload(&mut current, arguments, &whole, log).await,
         }
     };
     tracing::info!(target: "orlop::scheduler", "stops");
@@ -215,13 +153,11 @@ async fn run(config: &Config, words: &[String], log: &Log) -> Result<(), String>
 
 /// Reads the configuration again and takes over what can change while the server runs. Tenants, quotas and tokens are in the
 /// store and need no reading.
-async fn reload(current: &mut Config, words: &[String], whole: &Whole, log: &Log) {
-    let read = asked(words.iter().cloned(), std::env::vars());
-    let new = match read {
-        Ok(Invocation::Serve(new)) => *new,
-        Ok(_) => return,
+async fn reload(current: &mut Config, arguments: &[OsString], whole: &Whole, log: &Log) {
+    let new = match config::read(arguments.to_vec(), std::env::vars()) {
+        Ok(settings) => settings.value,
         Err(problem) => {
-            tracing::error!(target: "orlop::scheduler", problem, "the configuration was not loaded again");
+            tracing::error!(target: "orlop::scheduler", problem = problem.to_string(), "the configuration was not loaded again");
             return;
         }
     };
@@ -232,9 +168,9 @@ async fn reload(current: &mut Config, words: &[String], whole: &Whole, log: &Log
     whole.api().guard().set_rates(token, address);
     // Agents keep the lease that they were given when they registered.
     let mut scheduler = new.scheduler.clone();
-    scheduler.lease = current.scheduler.lease;
+    scheduler.0.lease = current.scheduler.0.lease;
     if scheduler != current.scheduler
-        && let Err(problem) = whole.handle().configure(scheduler.clone()).await
+        && let Err(problem) = whole.handle().configure(scheduler.0.clone()).await
     {
         tracing::error!(target: "orlop::scheduler", problem = problem.message, "the scheduler goes on as before");
     }
@@ -287,22 +223,23 @@ fn publish(path: &str, addresses: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn asked_with(arguments: &[&str]) -> Result<Invocation, String> {
-        asked(arguments.iter().map(|text| (*text).to_owned()), std::iter::empty())
+    fn read(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Config, ProgramError> {
+        let arguments = std::iter::once("orlop-scheduler").chain(arguments.iter().copied()).map(OsString::from);
+        let variables = variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        config::read(arguments.collect(), variables).map(|settings| settings.value)
     }
 
     #[test]
     fn flags_reach_the_configuration() {
-        let Ok(Invocation::Serve(config)) =
-            asked_with(&["--server-listen", "127.0.0.1:0", "--scheduler-policy=Spread", "--log-format=JSON"])
-        else {
-            panic!("it serves");
-        };
-        assert_eq!(config.server.listen, "127.0.0.1:0");
-        assert_eq!(config.scheduler.policy, orlop_scheduler::config::Policy::Spread);
-        assert!(matches!(asked_with(&["--print-config"]), Ok(Invocation::Print(_))));
-        insta::assert_snapshot!(asked_with(&["--scheduler-lease=40s"]).err().unwrap(), @"scheduler.reassign_after is 30000 ms; use at least 49500, which is 1.1 × (scheduler.lease + 5 s)");
-        assert!(asked_with(&["serve"]).is_err());
+        let arguments =
+            ["--server-listen", "127.0.0.1:0", "--scheduler-policy=Spread", "--log-format=JSON", "--retain-jobs=2h"];
+        let config = read(&arguments, &[("ORLOP_SCHEDULER_BAND_SHARE", "0.5,0.25,0.25")]).unwrap();
+        assert_eq!((config.server.listen.as_str(), config.retain.jobs), ("127.0.0.1:0", 7_200_000));
+        assert_eq!(config.scheduler.0.policy, orlop_scheduler::config::Policy::Spread);
+        assert_eq!(config.scheduler.0.band_share, [0.5, 0.25, 0.25]);
+        assert_eq!(read(&[], &[]).unwrap(), Config::default());
+        insta::assert_snapshot!(read(&["--scheduler-lease=40s"], &[]).unwrap_err(), @"scheduler.reassign_after is 30000 ms; use at least 49500, which is 1.1 × (scheduler.lease + 5 s)");
+        assert!(read(&["serve"], &[]).is_err());
     }
 
     #[test]
@@ -315,12 +252,11 @@ mod tests {
             ("--store-url=host=db password=hush", "ORLOP_STORE_URL_FILE"),
         ];
         for (flag, variable) in refused {
-            let message = asked_with(&[flag]).err().unwrap();
+            let message = read(&[flag], &[]).unwrap_err().to_string();
             assert!(message.contains(variable) && !message.contains("hush"), "{message}");
         }
-        let variables = [("ORLOP_BUS_URL".to_owned(), "nats://c".to_owned())];
-        let flags = ["--bus-token-file=t", "--store-path=a.db"].map(str::to_owned);
-        let unknown = asked(flags.into_iter(), variables.into_iter()).err().unwrap();
-        assert!(unknown.contains("bus.token_file"), "{unknown}");
+        let unknown = read(&["--bus-token-file=t", "--store-path=a.db"], &[("ORLOP_BUS_URL", "nats://c")]);
+        let unknown = unknown.unwrap_err().to_string();
+        assert!(unknown.contains("--bus-token-file"), "{unknown}");
     }
 }

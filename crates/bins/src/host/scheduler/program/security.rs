@@ -3,29 +3,35 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use orlop_core::rate::Rate;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::engine::{milliseconds, path};
 use super::tls::TlsPlan;
 use crate::host::client_token;
 
 /// How the server proves who it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Args)]
 pub(super) struct TlsConfig {
     /// `auto`: listeners that can be reached from outside have it, by the fleet's own authority or by the files below;
     /// `always`: those on loopback too.
-    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
+    #[arg(id = "tls.mode", value_enum, ignore_case = true)]
     pub(super) mode: TlsMode,
     /// Where the fleet's own authority is kept. Servers that share a store share it too.
+    #[arg(id = "tls.directory", value_parser = path)]
     pub(super) directory: PathBuf,
     /// Names and addresses by which clients find this server.
+    #[arg(id = "tls.names")]
     pub(super) names: Vec<String>,
     /// The server's certificate of an outside authority, in PEM, with those between; empty = the fleet's own authority.
+    #[arg(id = "tls.certificate", value_parser = path)]
     pub(super) certificate: PathBuf,
     /// Its key.
+    #[arg(id = "tls.key", value_parser = path)]
     pub(super) key: PathBuf,
     /// The certificate of the outside authority whose workers are taken.
+    #[arg(id = "tls.authority", value_parser = path)]
     pub(super) authority: PathBuf,
 }
 
@@ -43,7 +49,7 @@ impl Default for TlsConfig {
 }
 
 /// Which listeners have TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum TlsMode {
     /// Those that can be reached from outside.
@@ -73,15 +79,16 @@ impl TlsConfig {
 }
 
 /// Who may call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Args)]
 pub(super) struct AuthConfig {
     /// The file of the token with which the people and workers of this machine call, an administrator's; made when it is not
     /// there. Commands of the same user find it by the server's address. Empty = `client.token` beside the SQLite file, or in the
     /// working directory.
+    #[arg(id = "auth.client_token_file", value_parser = path)]
     pub(super) client_token_file: PathBuf,
     /// While there is no token in the store: the file of an administrator's. One that is there is taken, else one is made and
     /// written to it. Empty = none is made.
+    #[arg(id = "auth.first_token_file", value_parser = path)]
     pub(super) first_token_file: PathBuf,
 }
 
@@ -96,16 +103,19 @@ impl AuthConfig {
 }
 
 /// How often may be called.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Args)]
 pub(super) struct RateConfig {
     /// Calls a second of one token.
+    #[arg(id = "rate.token")]
     pub(super) token: u64,
     /// As many at once after a pause.
+    #[arg(id = "rate.token_burst")]
     pub(super) token_burst: u64,
     /// Calls a second of one address without a token.
+    #[arg(id = "rate.address")]
     pub(super) address: u64,
     /// As many at once after a pause.
+    #[arg(id = "rate.address_burst")]
     pub(super) address_burst: u64,
 }
 
@@ -139,18 +149,18 @@ impl RateConfig {
 }
 
 /// What holds for specifications that leave it open.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Args)]
 pub(super) struct DefaultsConfig {
     /// Wall limit of an attempt; 0 = none.
+    #[arg(id = "defaults.timeout", value_parser = milliseconds::<u64>)]
     pub(super) timeout: u64,
 }
 
 /// Which tenants there are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Args)]
 pub(super) struct TenantsConfig {
     /// Whether every tenant that work names is one; else an administrator makes them.
+    #[arg(id = "tenants.create")]
     pub(super) create: bool,
 }
 

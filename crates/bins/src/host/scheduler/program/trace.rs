@@ -2,19 +2,23 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use clap::Args;
+use serde::Serialize;
 
+use super::engine::path;
 use crate::telemetry::trace::{ExportPlan, RATIO};
 
 /// Where traces go.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize, Args)]
 pub(super) struct TraceConfig {
     /// Address of the gRPC port of an OpenTelemetry collector, such as `http://127.0.0.1:4317`; empty = nowhere.
+    #[arg(id = "trace.endpoint")]
     pub(super) endpoint: String,
     /// The certificate of the authority that the collector's is of, in PEM, for https.
+    #[arg(id = "trace.ca_file", value_parser = path)]
     pub(super) ca_file: PathBuf,
     /// The share of traces that begin at this server and are kept, 0 to 1. Where a client has begun one, its word counts.
+    #[arg(id = "trace.ratio")]
     pub(super) ratio: f64,
 }
 

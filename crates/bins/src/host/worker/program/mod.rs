@@ -23,7 +23,7 @@ use crate::telemetry::trace::export;
 /// The arguments of the program.
 #[cfg(test)]
 pub(crate) fn command() -> clap::Command {
-    <config::Flags as clap::CommandFactory>::command()
+    config::command()
 }
 
 /// Runs the program to its end.
@@ -44,11 +44,12 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 fn run(arguments: Vec<OsString>) -> Result<(), ProgramError> {
     confidential::begin()?;
-    let config = config::read(arguments, std::env::vars())?;
-    if config.print {
-        show(&config.masked());
+    let settings = config::read(arguments, std::env::vars())?;
+    if settings.print {
+        show(&settings.sources.show(&settings.value)?);
         return Ok(());
     }
+    let config = settings.value;
     let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = crate::telemetry::lines().with_env_filter(filter).with_writer(std::io::stderr);
     // A program that embeds this may have its own log already.

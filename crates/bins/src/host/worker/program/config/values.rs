@@ -1,73 +1,60 @@
-//! Values of settings that have names of their own: counters, limits of resources, users of tenants.
+//! Settings that are maps: labels, counters, limits of resources, users of tenants.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::str::FromStr;
 
 use orlop_cloud::runtime::worker::User;
 use orlop_cloud::runtime::worker::process::{Limit, Limits};
 use orlop_core::id::TenantName;
 use orlop_core::named::Named as _;
-use serde::{Deserialize, Serialize};
+use serde::Serializer;
 
 use super::Problem;
 use crate::host::program::wrong_setting;
 
-/// A value that is a number in a file, or a text.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Count {
-    /// A number.
-    Number(u64),
-    /// A text.
-    Text(String),
+/// An entry of a map, as `key=value`.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) key: String,
+    pub(super) value: String,
 }
 
-/// The longest pause before the worker connects again: none would be a storm.
-pub(super) fn pause(seconds: u64) -> Result<Duration, Problem> {
-    let none = || {
-        wrong_setting(
-            "reconnect_seconds",
-            "0 would ask a server that is away without a pause; write 1 or more".to_owned(),
-        )
-    };
-    (seconds > 0).then(|| Duration::from_secs(seconds)).ok_or_else(none)
+impl FromStr for Pair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not key=value"))?;
+        Ok(Self { key: key.to_owned(), value: value.trim().to_owned() })
+    }
 }
 
-/// The share of a disk that is to be free.
-pub(super) fn percent(percent: u8) -> Result<u8, Problem> {
-    let more = || wrong_setting("min_free_percent", format!("{percent} is more than all; write 0 to 100"));
-    (percent <= 100).then_some(percent).ok_or_else(more)
+/// Writes entries as a map; of two with one key the later counts.
+pub(super) fn as_map<S: Serializer>(pairs: &[Pair], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|pair| (&pair.key, &pair.value)).collect::<BTreeMap<_, _>>())
 }
 
 /// The count of something that is offered.
-pub(super) fn count_of(name: &str, count: &Count) -> Result<(String, u64), Problem> {
-    let read = match count {
-        Count::Number(number) => Some(*number),
-        Count::Text(text) => text.trim().parse().ok(),
-    };
-    let none = || wrong_setting("extra", format!("`{name}` has no count; write {name}=3"));
-    Ok((name.to_owned(), read.ok_or_else(none)?))
+pub(super) fn count_of(Pair { key, value }: &Pair) -> Result<(String, u64), Problem> {
+    let count = value.parse().map_err(|_| wrong_setting("extra", format!("`{key}` has no count; write {key}=3")))?;
+    Ok((key.clone(), count))
 }
 
 /// Limits by their names in `ulimit`.
-pub(super) fn limits(given: &BTreeMap<String, Count>) -> Result<Limits, Problem> {
+pub(super) fn limits(given: &[Pair]) -> Result<Limits, Problem> {
     let wrong = |text: String| wrong_setting("rlimits", text);
-    let one = |(name, value): (&String, &Count)| {
-        let limit = Limit::from_typed(name).map_err(wrong)?;
-        let value = match value {
-            Count::Number(number) => Some(*number),
-            Count::Text(text) if text.trim().eq_ignore_ascii_case("unlimited") => Some(u64::MAX),
-            Count::Text(text) => text.trim().parse().ok(),
-        };
-        let none = || wrong(format!("`{name}` has no limit; write a number, or `unlimited`"));
-        Ok((limit, value.ok_or_else(none)?))
+    let one = |Pair { key, value }: &Pair| {
+        let limit = Limit::from_typed(key).map_err(wrong)?;
+        let count = if value.eq_ignore_ascii_case("unlimited") { Some(u64::MAX) } else { value.parse().ok() };
+        let none = || wrong(format!("`{key}` has no limit; write a number, or `unlimited`"));
+        Ok((limit, count.ok_or_else(none)?))
     };
     given.iter().map(one).collect()
 }
 
 /// Users by tenant: each has its own, and none is root.
-pub(super) fn users(given: &BTreeMap<String, Count>) -> Result<BTreeMap<TenantName, User>, Problem> {
+pub(super) fn users(given: &[Pair]) -> Result<BTreeMap<TenantName, User>, Problem> {
     let wrong = |text: String| wrong_setting("users", text);
+    let given: BTreeMap<_, _> = given.iter().map(|pair| (&pair.key, &pair.value)).collect();
     let mut users: BTreeMap<TenantName, User> = BTreeMap::new();
     for (name, value) in given {
         let tenant = TenantName::new(name.clone()).map_err(|error| wrong(error.to_string()))?;
@@ -82,14 +69,9 @@ pub(super) fn users(given: &BTreeMap<String, Count>) -> Result<BTreeMap<TenantNa
     Ok(users)
 }
 
-fn user(value: &Count) -> Option<User> {
-    match value {
-        Count::Number(number) => u32::try_from(*number).ok().map(|id| User { uid: id, gid: id }),
-        Count::Text(text) => {
-            let (uid, gid) = text.trim().split_once(':').unwrap_or((text.trim(), text.trim()));
-            Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
-        }
-    }
+fn user(value: &str) -> Option<User> {
+    let (uid, gid) = value.split_once(':').unwrap_or((value, value));
+    Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
 }
 
 /// Whose jobs are taken: where processes run as users of their tenants, only those of tenants that have one.

@@ -1,8 +1,8 @@
-//! The configuration of `orlop-operator`: flags, and variables `ORLOP_*` of the same names.
+//! The configuration of `orlop-operator`.
 
 use std::ffi::OsString;
 
-use clap::{ArgAction, Parser, Subcommand, builder::BoolishValueParser as Boolish};
+use clap::{Parser, Subcommand};
 use orlop_cloud::exit;
 use orlop_core::error::Problem;
 use orlop_core::id::dns1123_subdomain;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::super::{Plan, Which};
 use super::artifacts::{ArtifactConfig, ArtifactFlags};
-use super::flows::{FlowConfig, FlowFlags};
+use super::flows::FlowConfig;
 use super::hourglass::HourglassFlags;
 use super::listen::Listen;
 use super::release::ReleaseFlags;
@@ -22,8 +22,31 @@ use super::way::WayFlags;
 use super::webhook::{WebhookConfig, WebhookFlags};
 use crate::host::cluster::Way;
 use crate::host::program::{ProgramError, wrong_setting};
+use crate::host::settings::{self, Scope, Settings};
 use crate::telemetry::metrics::Telling;
 
+/// Settings outside the command line.
+const SCOPE: Scope = Scope {
+    prefix: "ORLOP_",
+    file: "ORLOP_OPERATOR_CONFIG",
+    others: &[
+        ("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY", "default_concurrency_policy"),
+        ("ZEN_FLOW_DEFAULT_TTL_SECONDS", "default_ttl_seconds"),
+        ("ZEN_FLOW_DEFAULT_BACKOFF_LIMIT", "default_backoff_limit"),
+        ("ZEN_FLOW_DEFAULT_RETRY_LIMIT", "default_retry_limit"),
+        ("ZEN_FLOW_DEFAULT_BACKOFF_BASE", "default_backoff_base"),
+        ("ZEN_FLOW_DEFAULT_BACKOFF_FACTOR", "default_backoff_factor"),
+        ("ZEN_FLOW_DEFAULT_CONTAINER_NAME", "default_container_name"),
+        ("ZEN_FLOW_DEFAULT_CONFIGMAP_KEY", "default_configmap_key"),
+        ("ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT", "default_archive_format"),
+        ("ZEN_FLOW_DEFAULT_COMPRESSION", "default_compression"),
+        ("ZEN_FLOW_DEFAULT_CONTENT_TYPE", "default_content_type"),
+        ("ZEN_FLOW_DEFAULT_DIR_PERM", "default_dir_perm"),
+        ("ZEN_FLOW_DEFAULT_FILE_PERM", "default_file_perm"),
+        ("ZEN_FLOW_CONFIGMAP_SIZE_LIMIT", "configmap_size_limit"),
+        ("ZEN_FLOW_UID_TRUNCATE_LENGTH", "uid_truncate_length"),
+    ],
+};
 /// Where a pod finds its namespace.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -57,98 +80,83 @@ pub(super) struct Flags {
     #[command(flatten)]
     way: WayFlags,
     /// Controllers that run
-    #[arg(
-        long,
-        env = "ORLOP_CONTROLLERS",
-        value_delimiter = ',',
-        value_enum,
-        ignore_case = true,
-        default_value = "jobflow,performer,executor"
-    )]
+    #[arg(long, value_enum, ignore_case = true, default_value = "jobflow,performer,executor")]
     controllers: Vec<Switch>,
     /// Namespaces to work in, separated by commas; default: all
-    #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     namespaces: Vec<String>,
     /// Work only while this process holds the leases
-    #[arg(long, env = "ORLOP_LEADER_ELECT", action = ArgAction::Set, value_parser = Boolish::new(),
-          ignore_case = true, num_args = 0..=1, require_equals = true,
-          default_value_t = true, default_missing_value = "true")]
+    #[arg(long, default_value_t = true)]
     leader_elect: bool,
     /// The same in the words of zen-flow
-    #[arg(long, env = "ORLOP_LEADER_ELECTION_MODE", value_enum, ignore_case = true, hide = true)]
+    #[arg(long, value_enum, ignore_case = true, hide = true)]
     leader_election_mode: Option<Mode>,
     /// Lease of the operator
-    #[arg(long, env = "ORLOP_LEASE_NAME", value_name = "NAME", default_value = lease::OPERATOR)]
+    #[arg(long, value_name = "NAME", default_value = lease::OPERATOR)]
     lease_name: String,
     /// Lease that the controller of flows shares with zen-flow
-    #[arg(long, env = "ORLOP_LEADER_ELECTION_LEASE_NAME", alias = "leader-election-id", value_name = "NAME",
+    #[arg(long, alias = "leader-election-id", value_name = "NAME",
           default_value = lease::FLOWS)]
     leader_election_lease_name: String,
     /// Namespace of the leases; default: POD_NAMESPACE, else that of the service account or the kubeconfig
-    #[arg(long, env = "ORLOP_LEASE_NAMESPACE", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     lease_namespace: Option<String>,
     /// Address for /metrics, /healthz, /readyz and /version, or `off`; default: :8080 in a pod, else 127.0.0.1:8080
-    #[arg(long, env = "ORLOP_METRICS_ADDR", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     metrics_addr: Option<String>,
     /// Address for /healthz and /readyz alone, or `off`; default: :8081 in a pod, else 127.0.0.1:8081
-    #[arg(long, env = "ORLOP_HEALTH_ADDR", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     health_addr: Option<String>,
     /// Export metrics of flows under the names of zen-flow too
-    #[arg(long, env = "ORLOP_METRICS_ZEN_ALIASES", action = ArgAction::Set, value_parser = Boolish::new(),
-          ignore_case = true, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
+    #[arg(long)]
     metrics_zen_aliases: bool,
     /// Label metrics of flows with their namespace: 200 of them by name, all others as `other`
-    #[arg(long, env = "ORLOP_METRICS_NAMESPACE_LABEL", action = ArgAction::Set, value_parser = Boolish::new(),
-          ignore_case = true, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
+    #[arg(long)]
     metrics_namespace_label: bool,
     #[command(flatten)]
     webhook: WebhookFlags,
     #[command(flatten)]
     artifacts: ArtifactFlags,
     /// Objects a controller works on at once
-    #[arg(long, env = "ORLOP_WORKERS", alias = "max-concurrent-reconciles", default_value_t = 8, value_name = "COUNT")]
+    #[arg(long, alias = "max-concurrent-reconciles", default_value_t = 8, value_name = "COUNT")]
     workers: u16,
     /// How often all that exists is listed again
-    #[arg(long, env = "ORLOP_RESYNC", default_value = "5m", value_name = "DURATION")]
+    #[arg(long, default_value = "5m", value_name = "DURATION")]
     resync: GoDuration,
     /// Requests to the API server a second
-    #[arg(long, env = "ORLOP_KUBE_QPS", default_value_t = 50, value_name = "COUNT")]
+    #[arg(long, default_value_t = 50, value_name = "COUNT")]
     kube_qps: u64,
     /// Requests to the API server at once
-    #[arg(long, env = "ORLOP_KUBE_BURST", default_value_t = 100, value_name = "COUNT")]
+    #[arg(long, default_value_t = 100, value_name = "COUNT")]
     kube_burst: u64,
     /// Live Jobs of all flows together
-    #[arg(long, env = "ORLOP_MAX_LIVE_JOBS", default_value_t = 2000, value_name = "COUNT")]
+    #[arg(long, default_value_t = 2000, value_name = "COUNT")]
     max_live_jobs: usize,
     /// Live Jobs of one flow
-    #[arg(long, env = "ORLOP_MAX_LIVE_JOBS_PER_FLOW", default_value_t = 500, value_name = "COUNT")]
+    #[arg(long, default_value_t = 500, value_name = "COUNT")]
     max_live_jobs_per_flow: u32,
     /// Kinds of owners that are schedules, besides CronJob: their flows exclude each other
-    #[arg(long, env = "ORLOP_SCHEDULE_KINDS", value_delimiter = ',', value_name = "KIND")]
+    #[arg(long, value_name = "KIND")]
     schedule_kinds: Vec<String>,
     /// Bytes of a status with all its steps in it; larger ones are packed
-    #[arg(long, env = "ORLOP_STATUS_INLINE_LIMIT", default_value_t = 256 << 10, value_name = "BYTES")]
+    #[arg(long, default_value_t = 256 << 10, value_name = "BYTES")]
     status_inline_limit: usize,
     /// Bytes of a flow with its status; what is more goes to ConfigMaps
-    #[arg(long, env = "ORLOP_MAX_OBJECT_BYTES", default_value_t = 1 << 20, value_name = "BYTES")]
+    #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
     max_object_bytes: usize,
     /// Refuse flows for what is otherwise only warned about
-    #[arg(long, env = "ORLOP_STRICT", action = ArgAction::Set, value_parser = Boolish::new(),
-          ignore_case = true, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
+    #[arg(long)]
     strict: bool,
     #[command(flatten)]
-    flows: FlowFlags,
+    flows: FlowConfig,
     #[command(flatten)]
     hourglass: HourglassFlags,
     /// What is logged: error, warn, info, debug, trace, or a filter by module
-    #[arg(long, env = "ORLOP_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    #[arg(long, default_value = "info", value_name = "LEVEL")]
     log_level: String,
     /// Form of the log
-    #[arg(long, env = "ORLOP_LOG_FORMAT", value_enum, ignore_case = true, default_value_t = LogFormat::Json)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t = LogFormat::Json)]
     log_format: LogFormat,
-    /// Show the settings that are in effect, and end
-    #[arg(long)]
-    print_config: bool,
 }
 
 /// What else the program can do.
@@ -193,7 +201,7 @@ pub(super) struct Config {
     max_object_bytes: usize,
     strict: bool,
     #[serde(flatten)]
-    flows: FlowConfig,
+    pub(super) flows: FlowConfig,
     #[serde(flatten)]
     hourglass: HourglassFlags,
     pub(super) log_level: String,
@@ -209,21 +217,27 @@ pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
+/// The arguments of the program.
+pub(super) fn command() -> clap::Command {
+    settings::command(<Flags as clap::CommandFactory>::command(), &SCOPE, &serde_json::Value::Null)
+}
+
 /// Reads all of it.
-pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, ProgramError> {
-    let flags = Flags::try_parse_from(args)?;
+pub(super) fn read(
+    arguments: Vec<OsString>,
+    variables: impl Iterator<Item = (String, String)>,
+) -> Result<Invocation, ProgramError> {
+    let Settings { value: flags, print, sources } = settings::read::<Flags>(&command(), &SCOPE, arguments, variables)?;
     match flags.command {
         Some(Command::Crds) => return Ok(Invocation::Show(definitions()?)),
         Some(Command::ReleaseFinalizers(release)) => return Ok(Invocation::Release(release)),
         None => {}
     }
-    let print = flags.print_config;
     let config = config(flags, variable("KUBERNETES_SERVICE_HOST").is_some())?;
-    if print {
-        let text = serde_saphyr::to_string(&config);
-        return Ok(Invocation::Show(text.map_err(|error| wrong_flag("print-config", error.to_string()))?));
+    match print {
+        true => Ok(Invocation::Show(sources.show(&config)?)),
+        false => Ok(Invocation::Run(Box::new(config))),
     }
-    Ok(Invocation::Run(Box::new(config)))
 }
 
 /// The definitions of the kinds, as documents of YAML.
@@ -291,7 +305,7 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, Problem> {
         status_inline_limit: flags.status_inline_limit,
         max_object_bytes: flags.max_object_bytes,
         strict: flags.strict,
-        flows: flags.flows.config()?,
+        flows: flags.flows,
         hourglass: flags.hourglass,
         log_level: flags.log_level,
         log_format: flags.log_format,
@@ -358,135 +372,14 @@ impl Config {
     }
 }
 
+/// What arguments and variables say.
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(args: &[&str]) -> Result<Config, ProgramError> {
-        let flags = Flags::try_parse_from(["orlop-operator"].iter().chain(args))?;
-        Ok(config(flags, false)?)
-    }
-
-    #[test]
-    fn flags_have_the_defaults_of_the_contract() {
-        let config = of(&[]).unwrap();
-        insta::assert_snapshot!(serde_saphyr::to_string(&config).unwrap(), @"
-        kubeconfig: null
-        context: null
-        master: null
-        controllers:
-        - jobflow
-        - performer
-        - executor
-        namespaces: []
-        leader_elect: true
-        lease_name: orlop-operator
-        leader_election_lease_name: zen-flow-controller-leader-election
-        lease_namespace: null
-        metrics_addr: 127.0.0.1:8080
-        health_addr: 127.0.0.1:8081
-        metrics_zen_aliases: false
-        metrics_namespace_label: false
-        webhook_addr: null
-        webhook_cert_file: /etc/webhook/certs/tls.crt
-        webhook_key_file: /etc/webhook/certs/tls.key
-        insecure_webhook: false
-        helper_image: null
-        artifact_store: configmap
-        artifact_s3_endpoint: https://s3.amazonaws.com
-        artifact_s3_secret: null
-        artifact_addr: null
-        artifact_url: null
-        artifact_max_bytes: 107374182400
-        default_content_type: null
-        default_dir_perm: null
-        default_file_perm: null
-        configmap_size_limit: null
-        workers: 8
-        resync: 5m0s
-        kube_qps: 50
-        kube_burst: 100
-        max_live_jobs: 2000
-        max_live_jobs_per_flow: 500
-        schedule_kinds: []
-        status_inline_limit: 262144
-        max_object_bytes: 1048576
-        strict: false
-        secret_mode: env
-        default_concurrency_policy: null
-        default_ttl_seconds: null
-        default_backoff_limit: null
-        default_retry_limit: null
-        default_backoff_base: null
-        default_backoff_factor: null
-        default_container_name: null
-        default_configmap_key: null
-        default_archive_format: null
-        default_compression: null
-        hardware_config: null
-        cluster_domain: cluster.local
-        security_profile: restricted
-        log_level: info
-        log_format: json
-        ");
-        let plan = config.plan("home").unwrap();
-        let election = plan.election.unwrap();
-        assert_eq!(election.leases, ["orlop-operator", "zen-flow-controller-leader-election"]);
-        assert_eq!((plan.passes, plan.resync.as_secs()), (8, 300));
-        assert!(plan.webhook.is_none() && !plan.flows.identities_verified);
-    }
-
-    #[test]
-    fn each_flag_is_a_variable_of_its_name_too() {
-        let command = <Flags as clap::CommandFactory>::command();
-        let flags: Vec<_> = command.get_arguments().filter(|flag| flag.get_long() != Some("print-config")).collect();
-        assert!(flags.len() >= 30, "{}", flags.len());
-        for flag in flags {
-            let name = flag.get_long().unwrap();
-            let wanted = format!("ORLOP_{}", name.to_uppercase().replace('-', "_"));
-            assert_eq!(flag.get_env().and_then(std::ffi::OsStr::to_str), Some(wanted.as_str()), "--{name}");
-        }
-    }
-
-    #[test]
-    fn flags_of_other_controllers_of_flows_are_taken() {
-        let config = of(&[
-            "--leader-election-mode=disabled",
-            "--leader-election-id=mine",
-            "--max-concurrent-reconciles=3",
-            "--metrics-addr=:9090",
-            "--health-addr=off",
-            "--namespaces=b, a,b",
-        ]);
-        let config = config.unwrap();
-        assert_eq!((config.leader_elect, config.workers), (false, 3));
-        assert_eq!(config.leader_election_lease_name, "mine");
-        assert_eq!((config.metrics_addr.unwrap().to_string().as_str(), config.health_addr), (":9090", None));
-        assert_eq!(config.namespaces, ["a", "b"]);
-    }
-
-    #[test]
-    fn without_an_election_there_may_be_no_others() {
-        for count in [None, Some("0"), Some(" 1 ")] {
-            alone(count).unwrap();
-        }
-        insta::assert_snapshot!(alone(Some("2")).unwrap_err().to_string(), @"--leader-elect: REPLICA_COUNT is 2, and without an election they would all write");
-        insta::assert_snapshot!(alone(Some("two")).unwrap_err().to_string(), @"--leader-elect: REPLICA_COUNT is no number, so that others may write too; leave it out or set it to 1");
-    }
-
-    #[test]
-    fn wrong_values_are_refused_with_their_flag() {
-        insta::assert_snapshot!(of(&["--namespaces=Team"]).unwrap_err().to_string(), @"--namespaces: name `Team` is not valid: character 'T' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
-        insta::assert_snapshot!(of(&["--metrics-addr=x"]).unwrap_err().to_string(), @"--metrics-addr: `x` is no address; write host:port, or :port for all addresses of the machine");
-        insta::assert_snapshot!(of(&["--workers=0"]).unwrap_err().to_string(), @"--workers: must be at least 1");
-        assert!(matches!(of(&["--controllers=performers"]), Err(ProgramError::Usage(_))));
-        assert!(matches!(of(&["--leader-election-mode=zenlead"]), Err(ProgramError::Usage(_))));
-    }
-
-    #[test]
-    fn in_a_pod_probes_come_from_outside() {
-        let flags = Flags::try_parse_from(["orlop-operator"]).unwrap();
-        let config = config(flags, true).unwrap();
-        assert_eq!(config.health_addr.unwrap().to_string(), ":8081");
-    }
+pub(super) fn read_with(arguments: &[&str], variables: &[(&str, &str)], in_pod: bool) -> Result<Config, ProgramError> {
+    let arguments = std::iter::once("orlop-operator").chain(arguments.iter().copied()).map(OsString::from);
+    let variables = variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+    let settings = settings::read::<Flags>(&command(), &SCOPE, arguments.collect(), variables)?;
+    Ok(config(settings.value, in_pod)?)
 }
+
+#[cfg(test)]
+mod tests;
