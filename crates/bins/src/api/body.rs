@@ -14,7 +14,6 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use orlop_core::error::{Code, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::call::wrong;
 use super::route::Route;
 
 /// How long a client may take to send a body, and how long it waits for memory.
@@ -156,7 +155,7 @@ async fn collect(route: &Route, announced: usize, body: Body) -> Result<Bytes, P
             };
             Err(Problem::coded(Code::TooLarge, text))
         }
-        Ok(Err(_)) => Err(wrong("", "the body broke off")),
+        Ok(Err(_)) => Err(Problem::field("", "the body broke off")),
         Ok(Ok(whole)) => Ok(whole),
     }
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use orlop_core::error::{Code, FieldError, Problem};
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::time::HumanDuration;
 use serde::de::DeserializeOwned;
@@ -36,11 +36,6 @@ pub(super) struct Call {
     pub(super) headers: HeaderMap,
     /// Its body.
     pub(super) body: RequestBody,
-}
-
-/// The problem of one wrong field.
-pub(super) fn wrong(path: &str, message: impl Into<String>) -> Problem {
-    Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }])
 }
 
 /// The problem of something that is beyond the caller's token.
@@ -88,12 +83,14 @@ impl Call {
     /// Whose something new is: the tenant's that is asked for, else as [`Caller::tenant`] has it.
     pub(super) fn owner(&self, asked: Option<&str>, default: &TenantName) -> Result<TenantName, Problem> {
         self.concern.decide();
-        let asked = asked.map(|text| text.parse().map_err(|error| wrong("tenant", format!("{error}")))).transpose()?;
+        let asked =
+            asked.map(|text| text.parse().map_err(|error| Problem::field("tenant", format!("{error}")))).transpose()?;
         let foreign = asked.as_ref().map(|asked: &TenantName| {
             self.concern.is(asked);
             forbidden(format_args!("tenant: this token is not good for tenant `{asked}`"))
         });
-        let missing = || wrong("tenant", "is missing; this token is good for several tenants, so say whose it is");
+        let missing =
+            || Problem::field("tenant", "is missing; this token is good for several tenants, so say whose it is");
         let owner = self.caller.tenant(asked, default).ok_or_else(|| foreign.unwrap_or_else(missing))?;
         self.concern.is(&owner);
         Ok(owner)
@@ -120,7 +117,7 @@ impl Call {
     pub(super) fn labels(&self) -> Result<Vec<(String, String)>, Problem> {
         let label = |text: &str| match text.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-            _ => Err(wrong("label", "use KEY=VALUE")),
+            _ => Err(Problem::field("label", "use KEY=VALUE")),
         };
         self.all("label").map(label).collect()
     }
@@ -130,7 +127,7 @@ impl Call {
         let mut all = self.all(name);
         let first = all.next();
         match all.next() {
-            Some(_) => Err(wrong(name, "is given more than once; give it once")),
+            Some(_) => Err(Problem::field(name, "is given more than once; give it once")),
             None => Ok(first),
         }
     }
@@ -140,7 +137,7 @@ impl Call {
     where
         T::Err: std::fmt::Display,
     {
-        let read = |text: &str| text.parse().map_err(|error: T::Err| wrong(name, error.to_string()));
+        let read = |text: &str| text.parse().map_err(|error: T::Err| Problem::field(name, error.to_string()));
         self.one(name)?.map(read).transpose()
     }
 
@@ -154,14 +151,14 @@ impl Call {
         match self.one(name)?.map(str::to_ascii_lowercase).as_deref() {
             None | Some("false") => Ok(false),
             Some("" | "true") => Ok(true),
-            Some(_) => Err(wrong(name, "use true or false")),
+            Some(_) => Err(Problem::field(name, "use true or false")),
         }
     }
 
     /// How many items a list shall have.
     pub(super) fn limit(&self) -> Result<u32, Problem> {
         let limit: u32 = self.read("limit")?.unwrap_or(100);
-        if (1..=1000).contains(&limit) { Ok(limit) } else { Err(wrong("limit", "use 1 to 1000")) }
+        if (1..=1000).contains(&limit) { Ok(limit) } else { Err(Problem::field("limit", "use 1 to 1000")) }
     }
 
     /// The tenants a list is about: those asked for that the caller sees; none = all.
@@ -177,16 +174,17 @@ impl Call {
 
     /// The body as JSON.
     pub(super) fn value(&self) -> Result<Value, Problem> {
-        serde_json::from_slice(&self.body.bytes).map_err(|error| wrong("", format!("the body is no JSON: {error}")))
+        serde_json::from_slice(&self.body.bytes)
+            .map_err(|error| Problem::field("", format!("the body is no JSON: {error}")))
     }
 
     /// The body as a value of a type that refuses unknown fields.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         // All bodies are objects; anyone who reads them would take the members of a list for the fields, in their order.
         if self.body.bytes.trim_ascii_start().first() == Some(&b'[') {
-            return Err(wrong("", "the body is a list; send an object"));
+            return Err(Problem::field("", "the body is a list; send an object"));
         }
-        serde_json::from_slice(&self.body.bytes).map_err(|error| wrong("", error.to_string()))
+        serde_json::from_slice(&self.body.bytes).map_err(|error| Problem::field("", error.to_string()))
     }
 
     /// The same where no body is as good as an empty object.
@@ -199,7 +197,11 @@ impl Call {
         let Some(value) = self.headers.get("idempotency-key") else { return Ok(None) };
         let text = value.to_str().unwrap_or_default();
         let good = !text.is_empty() && text.len() <= KEY_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if good { Ok(Some(text)) } else { Err(wrong("Idempotency-Key", "use 1 to 128 printable ASCII characters")) }
+        if good {
+            Ok(Some(text))
+        } else {
+            Err(Problem::field("Idempotency-Key", "use 1 to 128 printable ASCII characters"))
+        }
     }
 
     /// Refuses members of the query that the route does not know.
@@ -212,7 +214,7 @@ impl Call {
             true => "is unknown; this route takes no query".to_owned(),
             false => format!("is unknown; known are {}", known.join(", ")),
         };
-        Err(wrong(&shown, message))
+        Err(Problem::field(&shown, message))
     }
 
     /// What the caller knows of the object it changes: the revision in `If-Match`.
@@ -223,7 +225,7 @@ impl Call {
             return Ok(None);
         }
         let number = text.trim_start_matches("W/").trim_matches('"').parse();
-        number.map(Some).map_err(|_| wrong("If-Match", "use the ETag of an earlier answer"))
+        number.map(Some).map_err(|_| Problem::field("If-Match", "use the ETag of an earlier answer"))
     }
 
     /// Refuses a change of something that has changed since the caller read it.

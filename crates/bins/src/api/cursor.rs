@@ -2,7 +2,7 @@
 
 use orlop_core::error::Problem;
 
-use super::call::{Call, wrong};
+use super::call::Call;
 
 /// The cursor behind an item.
 pub(super) fn write(list: &str, item: &str) -> String {
@@ -25,7 +25,8 @@ impl Call {
     pub(super) fn cursor<T: std::str::FromStr>(&self, list: &str) -> Result<Option<T>, Problem> {
         let Some(text) = self.one("cursor")? else { return Ok(None) };
         let item = read(list, text).and_then(|item| item.parse().ok());
-        item.map(Some).ok_or_else(|| wrong("cursor", "is none of this list; use `next_cursor` as it was given"))
+        item.map(Some)
+            .ok_or_else(|| Problem::field("cursor", "is none of this list; use `next_cursor` as it was given"))
     }
 }
 

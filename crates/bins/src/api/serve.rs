@@ -19,7 +19,7 @@ use orlop_core::ports::fleet_store::AuditEntry;
 
 use super::BASE;
 use super::auth::{Caller, Concern};
-use super::call::{Call, wrong};
+use super::call::Call;
 use super::cors;
 use super::guard::{Origin, check_browser};
 use super::reply::{self, Answer, Reply};
@@ -209,5 +209,5 @@ async fn pass(
 
 fn query(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
     let read = Query::<Vec<(String, String)>>::try_from_uri(uri);
-    read.map(|Query(pairs)| pairs).map_err(|_| wrong("", "the query cannot be read"))
+    read.map(|Query(pairs)| pairs).map_err(|_| Problem::field("", "the query cannot be read"))
 }

@@ -352,3 +352,27 @@ fn show(format: Format) -> Result<(), Failure> {
     };
     output::print(&text)
 }
+
+#[cfg(all(test, feature = "fleet", feature = "kube"))]
+mod tests {
+    use super::*;
+
+    /// The variables of all options of this name, of a command and those below it.
+    fn variables(command: &clap::Command, option: &str, found: &mut Vec<Option<String>>) {
+        let named = command.get_arguments().filter(|arg| arg.get_long() == Some(option));
+        found.extend(named.map(|arg| arg.get_env().map(|name| name.to_string_lossy().into_owned())));
+        for verb in command.get_subcommands().filter(|verb| !WITHOUT.contains(&verb.get_name())) {
+            variables(verb, option, found);
+        }
+    }
+
+    #[test]
+    fn what_a_profile_can_give_is_an_option_with_that_variable() {
+        let command = crate::cli::command();
+        for (option, variable) in OPTIONS {
+            let mut found = Vec::new();
+            variables(&command, option, &mut found);
+            assert!(found.contains(&variable.map(str::to_owned)), "--{option} {variable:?}: {found:?}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use orlop_core::error::{FieldError, Problem};
+use orlop_core::error::Problem;
 use orlop_core::time::Time;
 
 /// Entries of one frame.
@@ -57,8 +57,7 @@ impl WireError {
 
 impl From<WireError> for Problem {
     fn from(error: WireError) -> Self {
-        let (path, message) = (error.field.to_owned(), error.what);
-        Self::invalid(vec![FieldError { path, message }])
+        Self::field(error.field, error.what)
     }
 }
 

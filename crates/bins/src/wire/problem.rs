@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orlop_core::error::{Code, FieldError, Problem, QuotaUse};
-use orlop_core::spec::job::{SpecError, SpecErrors};
+use orlop_core::spec::job::SpecErrors;
 use prost::Message;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 
@@ -43,7 +43,7 @@ fn code_of(status: tonic::Code) -> Code {
 /// The faults of a specification; `path` stands before each place, such as `jobs[3]`.
 #[must_use]
 pub fn of_spec(errors: SpecErrors, path: &str) -> Problem {
-    let field = |error: SpecError| {
+    let field = |error: FieldError| {
         let path = match (path, error.path.as_str()) {
             (_, "") => path.to_owned(),
             ("", inner) => inner.to_owned(),

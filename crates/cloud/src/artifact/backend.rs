@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 
 use orlop_core::error::Problem;
 
-use super::uploads::{UploadError, UploadStore};
+use super::uploads::UploadStore;
 
 /// The place of the fleet's artifacts: uploads that grow piece by piece until they are whole, and what is whole by its SHA-256.
 /// All calls block: asynchronous code makes them on a thread that may.
@@ -16,37 +16,37 @@ pub trait ArtifactBackend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The disk or the database.
-    fn begin(&self, upload: &str) -> Result<(), UploadError>;
+    fn begin(&self, upload: &str) -> Result<(), Problem>;
 
     /// How many bytes of an upload are stored.
     ///
     /// # Errors
     /// Unknown; the disk or the database.
-    fn received(&self, upload: &str) -> Result<u64, UploadError>;
+    fn received(&self, upload: &str) -> Result<u64, Problem>;
 
     /// Adds a piece to an upload, which ends at its offset. Gives how many bytes are stored then.
     ///
     /// # Errors
     /// Offset, when it does not begin where the stored bytes end; Unknown; the disk or the database.
-    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, UploadError>;
+    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, Problem>;
 
     /// Reads a whole upload and compares its digest. That takes as long as it is large; others may go on meanwhile.
     ///
     /// # Errors
     /// Checksum, after which the upload is gone; Unknown; the disk or the database.
-    fn check(&self, upload: &str, sha256: &str) -> Result<(), UploadError>;
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), Problem>;
 
     /// Ends an upload that was checked and did not grow since: from then on its content is there by its digest. Gives its length.
     ///
     /// # Errors
     /// Unknown; the disk or the database.
-    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, UploadError>;
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, Problem>;
 
     /// Gives an upload up. One that is not there is fine.
     ///
     /// # Errors
     /// The disk or the database.
-    fn discard(&self, upload: &str) -> Result<(), UploadError>;
+    fn discard(&self, upload: &str) -> Result<(), Problem>;
 
     /// The content of an artifact; none when it is not here.
     ///
@@ -86,27 +86,27 @@ pub trait ArtifactContent: fmt::Debug + Send + Sync {
 }
 
 impl ArtifactBackend for UploadStore {
-    fn begin(&self, upload: &str) -> Result<(), UploadError> {
+    fn begin(&self, upload: &str) -> Result<(), Problem> {
         Self::begin(self, upload)
     }
 
-    fn received(&self, upload: &str) -> Result<u64, UploadError> {
+    fn received(&self, upload: &str) -> Result<u64, Problem> {
         Self::received(self, upload)
     }
 
-    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, UploadError> {
+    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, Problem> {
         Self::append(self, upload, offset, bytes)
     }
 
-    fn check(&self, upload: &str, sha256: &str) -> Result<(), UploadError> {
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), Problem> {
         Self::check(self, upload, sha256)
     }
 
-    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, UploadError> {
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, Problem> {
         Self::finish(self, upload, sha256)
     }
 
-    fn discard(&self, upload: &str) -> Result<(), UploadError> {
+    fn discard(&self, upload: &str) -> Result<(), Problem> {
         Self::discard(self, upload)
     }
 

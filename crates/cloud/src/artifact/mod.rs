@@ -39,7 +39,8 @@ pub use self::collect::{CollectedFile, collect};
 use self::meter::Meter;
 use self::reference::Reference;
 use self::store::Files;
-pub use self::uploads::{FileMode, UploadError, UploadStore, digest, digest_of};
+pub(crate) use self::uploads::wrong_checksum;
+pub use self::uploads::{FileMode, UploadStore, digest, digest_of, unknown_upload, wrong_offset};
 #[cfg(feature = "postgres")]
 pub(crate) use self::uploads::{hex, is_digest};
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use orlop_core::error::{Class, Problem};
+use orlop_core::error::{Class, Code, Problem};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 
@@ -25,26 +25,22 @@ pub struct UploadStore {
     uploads: PathBuf,
 }
 
-/// How adding to an upload, or ending it, can go wrong.
-#[derive(Debug, thiserror::Error)]
-pub enum UploadError {
-    /// There is no such upload.
-    #[error("there is no such upload; begin a new one")]
-    Unknown,
-    /// The piece does not begin where the upload ends.
-    #[error("{0} bytes are stored; go on there")]
-    Offset(u64),
-    /// The content is not what was announced.
-    #[error("its SHA-256 is {found}, not {announced}; send it again")]
-    Checksum {
-        /// What the sender said.
-        announced: String,
-        /// What arrived.
-        found: String,
-    },
-    /// The disk.
-    #[error(transparent)]
-    Disk(#[from] Problem),
+/// There is no such upload.
+#[must_use]
+pub fn unknown_upload() -> Problem {
+    Problem::coded(Code::NotFound, "there is no such upload; begin a new one")
+}
+
+/// A piece that does not begin where its upload ends, at the field `offset`.
+#[must_use]
+pub fn wrong_offset(stored: u64) -> Problem {
+    Problem::coded(Code::Conflict, format!("{stored} bytes are stored; go on there"))
+        .at_field("offset", stored.to_string())
+}
+
+/// Content that is not what was announced.
+pub(crate) fn wrong_checksum(found: &str, announced: &str) -> Problem {
+    Problem::coded(Code::Checksum, format!("its SHA-256 is {found}, not {announced}; send it again"))
 }
 
 /// Lower-case hexadecimal.
@@ -121,31 +117,31 @@ impl UploadStore {
     }
 
     /// Where an upload grows; none when the text is no name of one.
-    fn place(&self, upload: &str) -> Result<PathBuf, UploadError> {
+    fn place(&self, upload: &str) -> Result<PathBuf, Problem> {
         let good = !upload.is_empty() && upload.len() <= 64 && upload.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if good { Ok(self.uploads.join(upload)) } else { Err(UploadError::Unknown) }
+        if good { Ok(self.uploads.join(upload)) } else { Err(unknown_upload()) }
     }
 
     /// Begins an upload under a name of letters and digits that is not used yet.
     ///
     /// # Errors
     /// The disk.
-    pub fn begin(&self, upload: &str) -> Result<(), UploadError> {
+    pub fn begin(&self, upload: &str) -> Result<(), Problem> {
         let place = self.place(upload)?;
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place);
-        made.map(drop).map_err(|error| writing(&place, error).into())
+        made.map(drop).map_err(|error| writing(&place, error))
     }
 
     /// How many bytes of an upload are stored.
     ///
     /// # Errors
     /// Unknown, or the disk.
-    pub fn received(&self, upload: &str) -> Result<u64, UploadError> {
+    pub fn received(&self, upload: &str) -> Result<u64, Problem> {
         let place = self.place(upload)?;
         match fs::symlink_metadata(&place) {
             Ok(found) => Ok(found.len()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(UploadError::Unknown),
-            Err(error) => Err(reading(&place, error).into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unknown_upload()),
+            Err(error) => Err(reading(&place, error)),
         }
     }
 
@@ -153,10 +149,10 @@ impl UploadStore {
     ///
     /// # Errors
     /// Offset, when it does not begin where the stored bytes end; Unknown; the disk.
-    pub fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, UploadError> {
+    pub fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, Problem> {
         let stored = self.received(upload)?;
         if stored != offset {
-            return Err(UploadError::Offset(stored));
+            return Err(wrong_offset(stored));
         }
         let place = self.place(upload)?;
         let failed = |error| writing(&place, error);
@@ -164,7 +160,7 @@ impl UploadStore {
         if let Err(error) = file.write_all(bytes) {
             // Half a piece is none.
             drop(file.set_len(stored));
-            return Err(failed(error).into());
+            return Err(failed(error));
         }
         Ok(stored + bytes.len() as u64)
     }
@@ -173,7 +169,7 @@ impl UploadStore {
     ///
     /// # Errors
     /// Checksum, after which the upload is gone; Unknown; the disk.
-    pub fn check(&self, upload: &str, sha256: &str) -> Result<(), UploadError> {
+    pub fn check(&self, upload: &str, sha256: &str) -> Result<(), Problem> {
         self.received(upload)?;
         let place = self.place(upload)?;
         let failed = |error| reading(&place, error);
@@ -181,17 +177,17 @@ impl UploadStore {
         let (found, _) = digest(&mut file).map_err(failed)?;
         if found == sha256 {
             // What is on disk already need not be waited for when it is kept.
-            return Ok(file.sync_all().map_err(|error| writing(&place, error))?);
+            return file.sync_all().map_err(|error| writing(&place, error));
         }
         self.discard(upload)?;
-        Err(UploadError::Checksum { announced: sha256.to_owned(), found })
+        Err(wrong_checksum(&found, sha256))
     }
 
     /// Ends an upload that was checked and did not grow since: from then on its content is there by its digest. Gives its length.
     ///
     /// # Errors
     /// Unknown, or the disk.
-    pub fn finish(&self, upload: &str, sha256: &str) -> Result<u64, UploadError> {
+    pub fn finish(&self, upload: &str, sha256: &str) -> Result<u64, Problem> {
         let bytes = self.received(upload)?;
         let place = self.place(upload)?;
         let failed = |error| reading(&place, error);
@@ -204,10 +200,10 @@ impl UploadStore {
     ///
     /// # Errors
     /// The disk.
-    pub fn discard(&self, upload: &str) -> Result<(), UploadError> {
+    pub fn discard(&self, upload: &str) -> Result<(), Problem> {
         let place = self.place(upload)?;
         match fs::remove_file(&place) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(writing(&place, error).into()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(writing(&place, error)),
             _ => Ok(()),
         }
     }
@@ -404,7 +400,7 @@ mod tests {
     fn names_and_digests_lead_nowhere_else() {
         let (_folder, store) = store();
         for name in ["", "..", "a/b", "../x", &"x".repeat(65)] {
-            assert!(matches!(store.begin(name), Err(UploadError::Unknown)), "{name:?}");
+            assert!(store.begin(name) == Err(unknown_upload()), "{name:?}");
         }
         assert!(store.read("../../etc/passwd").unwrap().is_none());
         store.remove("../x").unwrap();

@@ -14,4 +14,4 @@ pub use advise::{hours, images, marker, requirements};
 pub use client::Client;
 pub use record::{Entry, Record, digest};
 pub use session::{AdvisorSession, AdvisorUsage, MAX_TIME, Mode};
-pub use settings::{Settings, SettingsError};
+pub use settings::Settings;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use orlop_core::error::{Class, Problem};
 use orlop_core::ports::secret::SecretValue;
 use url::Url;
 
@@ -25,29 +26,10 @@ pub struct Settings {
     pub max_tokens: u32,
 }
 
-/// A setting that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SettingsError {
-    /// The address.
-    #[error("OPENAI_BASE_URL must be an https URL without user and password; http is for this machine only")]
-    BaseUrl,
-    /// A number.
-    #[error("{name} must be a number from {least} to {most}")]
-    Number {
-        /// The setting.
-        name: &'static str,
-        /// The least.
-        least: u32,
-        /// The most.
-        most: u32,
-    },
-    /// Text that no header can carry.
-    #[error("{name} holds characters that cannot be sent")]
-    Text {
-        /// The setting.
-        name: &'static str,
-    },
+const BASE_URL: &str = "OPENAI_BASE_URL must be an https URL without user and password; http is for this machine only";
+
+fn wrong(message: impl Into<String>) -> Problem {
+    Problem::new(Class::Invalid, message)
 }
 
 impl Settings {
@@ -55,22 +37,24 @@ impl Settings {
     ///
     /// # Errors
     /// A setting that cannot be.
-    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, Problem> {
         let get = |name: &str| get(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let plain = |name: &'static str| match get(name) {
-            Some(text) if !text.bytes().all(|b| b.is_ascii_graphic() || b == b' ') => Err(SettingsError::Text { name }),
+            Some(text) if !text.bytes().all(|b| b.is_ascii_graphic() || b == b' ') => {
+                Err(wrong(format!("{name} holds characters that cannot be sent")))
+            }
             other => Ok(other),
         };
         let number = |name, default: u32, least: u32, most: u32| match get(name) {
             None => Ok(default),
             Some(text) => {
                 let value = text.parse().ok().filter(|value| (least..=most).contains(value));
-                value.ok_or(SettingsError::Number { name, least, most })
+                value.ok_or_else(|| wrong(format!("{name} must be a number from {least} to {most}")))
             }
         };
         let base_url = get("OPENAI_BASE_URL").unwrap_or_else(|| "https://api.openai.com/v1".to_owned());
         Ok(Self {
-            base_url: base(&base_url).ok_or(SettingsError::BaseUrl)?,
+            base_url: base(&base_url).ok_or_else(|| wrong(BASE_URL))?,
             model: plain("OPENAI_MODEL")?.unwrap_or_else(|| "gpt-4o".to_owned()),
             key: plain("OPENAI_API_KEY")?.map(|key| SecretValue::new(key.into_bytes())),
             organisation: plain("OPENAI_ORG_ID")?,
@@ -114,7 +98,7 @@ fn base(text: &str) -> Option<Url> {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, Problem> {
         Settings::read(|name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
     }
 
@@ -138,7 +122,7 @@ mod tests {
         for url in
             ["http://h.example/v1", "ftp://h/", "https://u:p@h.example/", "https://h.example/?k=v", "x", "file:///x"]
         {
-            assert_eq!(read(&[("OPENAI_BASE_URL", url)]).unwrap_err(), SettingsError::BaseUrl, "{url}");
+            assert_eq!(read(&[("OPENAI_BASE_URL", url)]).unwrap_err().message, BASE_URL, "{url}");
         }
         assert!(read(&[("OPENAI_BASE_URL", "http://localhost:1/v1"), ("OPENAI_TIMEOUT_S", "5")]).is_ok());
         insta::assert_snapshot!(read(&[("OPENAI_TIMEOUT_S", "0")]).unwrap_err(), @"OPENAI_TIMEOUT_S must be a number from 1 to 120");

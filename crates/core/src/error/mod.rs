@@ -54,7 +54,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// The message of an error and those of all its causes, joined by `: `. One that its effect repeats is told once.
+/// The message of an error and those of all its causes, joined by `: `. One that its effect repeats is left out.
 ///
 /// ```
 /// use orlop_core::error::chain;
@@ -88,6 +88,15 @@ pub struct FieldError {
     pub path: String,
     /// What is wrong and what to do.
     pub message: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "{path}: {}", self.message),
+        }
+    }
 }
 
 /// A limit that stopped a request.
@@ -163,12 +172,17 @@ impl Problem {
         }
     }
 
+    /// A request or document with one wrong field.
+    #[must_use]
+    pub fn field(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::invalid(vec![FieldError { path: path.into(), message: message.into() }])
+    }
+
     /// A request or document with wrong fields.
     #[must_use]
     pub fn invalid(fields: Vec<FieldError>) -> Self {
         let message = match fields.as_slice() {
-            [only] if only.path.is_empty() => only.message.clone(),
-            [only] => format!("{}: {}", only.path, only.message),
+            [only] => only.to_string(),
             several => format!("{} fields are not valid", several.len()),
         };
         Self { fields, ..Self::coded(Code::InvalidSpec, message) }

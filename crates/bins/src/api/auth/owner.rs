@@ -1,6 +1,6 @@
 //! Whose a new job is.
 
-use orlop_core::error::{Code, FieldError, Problem};
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::spec::job::JobSpec;
 
@@ -20,7 +20,7 @@ pub(crate) fn owner(caller: &Caller, default: &TenantName, place: &str, spec: &J
         }
         None => {
             let message = "is missing; this token is good for several tenants, so say whose it is".to_owned();
-            Problem::invalid(vec![FieldError { path: field("tenant"), message }])
+            Problem::field(field("tenant"), message)
         }
     })
 }

@@ -12,7 +12,7 @@ use orlop_core::spec::job::Indices;
 use orlop_core::task::TaskRef;
 
 use super::super::BASE;
-use super::super::call::{Call, wrong};
+use super::super::call::Call;
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
@@ -57,7 +57,7 @@ pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
     let mut room = call.limit()?;
     let after = call.cursor::<String>("artifacts")?;
     let after: Option<TaskRef> = match after {
-        Some(text) => Some(serde_json::from_str(&text).map_err(|_| wrong("cursor", "is none of this list"))?),
+        Some(text) => Some(serde_json::from_str(&text).map_err(|_| Problem::field("cursor", "is none of this list"))?),
         None => None,
     };
     let job = row.job.id;
@@ -150,7 +150,7 @@ pub(in super::super) async fn content(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
     let asked: NewUpload = call.json()?;
     if asked.name.is_empty() || asked.name.len() > NAME {
-        return Err(wrong("name", format!("use 1 to {NAME} bytes")));
+        return Err(Problem::field("name", format!("use 1 to {NAME} bytes")));
     }
     let tenant = call.owner(asked.tenant.as_deref(), &api.options.default_tenant)?;
     api.handle.require_tenant(&tenant, "", |name| call.sees(name)).await?;
@@ -164,7 +164,8 @@ pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
 
 /// PATCH /uploads/{id}
 pub(in super::super) async fn add(api: Arc<Api>, call: Call) -> Answer {
-    let offset = call.read("offset")?.ok_or_else(|| wrong("offset", "is missing; say where these bytes begin"))?;
+    let offset =
+        call.read("offset")?.ok_or_else(|| Problem::field("offset", "is missing; say where these bytes begin"))?;
     let bytes = call.body.bytes.clone();
     let stored = api.handle.add_to_upload(|tenant| call.sees(tenant), call.part("id"), offset, bytes).await?;
     Ok(Reply::empty(204).header(axum::http::HeaderName::from_static("upload-offset"), &stored.to_string()))
@@ -175,7 +176,7 @@ pub(in super::super) async fn finish(api: Arc<Api>, call: Call) -> Answer {
     let asked: FinishUpload = call.json()?;
     let good = asked.sha256.len() == 64 && asked.sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     if !good {
-        return Err(wrong("sha256", "is no SHA-256; use 64 hexadecimal digits in lower case"));
+        return Err(Problem::field("sha256", "is no SHA-256; use 64 hexadecimal digits in lower case"));
     }
     let made = api.handle.end_upload(|tenant| call.sees(tenant), call.part("id"), &asked.sha256).await?;
     let place = format!("{BASE}/artifacts/{}", made.sha256);

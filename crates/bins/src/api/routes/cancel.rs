@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use orlop_core::error::Problem;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{JobFilter, Page};
 
-use super::super::call::{Call, wrong};
+use super::super::call::Call;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::job::{CancelAnswer, CancelFilter, CancelOrder};
@@ -40,10 +41,12 @@ pub(in super::super) async fn many(api: Arc<Api>, call: Call) -> Answer {
     let wanted: CancelFilter = call.json()?;
     let nothing = wanted.tenant.is_none() && wanted.state.is_empty() && wanted.label.is_empty();
     if nothing && wanted.since.is_none() && !wanted.all {
-        return Err(wrong("", "say which jobs: by state, label, tenant or since, or `\"all\": true`"));
+        return Err(Problem::field("", "say which jobs: by state, label, tenant or since, or `\"all\": true`"));
     }
-    let tenant: Option<TenantName> =
-        wanted.tenant.map(|name| name.parse().map_err(|error| wrong("tenant", format!("{error}")))).transpose()?;
+    let tenant: Option<TenantName> = wanted
+        .tenant
+        .map(|name| name.parse().map_err(|error| Problem::field("tenant", format!("{error}"))))
+        .transpose()?;
     let tenants = match tenant {
         Some(tenant) if call.sees(&tenant) => Some(vec![tenant]),
         Some(_) => Some(Vec::new()),
@@ -54,8 +57,10 @@ pub(in super::super) async fn many(api: Arc<Api>, call: Call) -> Answer {
     if live.is_empty() && wanted.state.is_empty() {
         live = JobState::ALL.iter().copied().filter(|state| !state.is_terminal()).collect();
     }
-    let since =
-        wanted.since.map(|text| text.parse().map_err(|error| wrong("since", format!("{error}")))).transpose()?;
+    let since = wanted
+        .since
+        .map(|text| text.parse().map_err(|error| Problem::field("since", format!("{error}"))))
+        .transpose()?;
     let mut done = CancelAnswer { cancelled: 0, ended: 0 };
     if live.is_empty() {
         return Reply::json(202, &done);

@@ -7,12 +7,13 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
+use orlop_core::error::Problem;
 use orlop_core::ports::bus::{SUBJECT_ROOT, SubjectFilter};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::super::auth::{Caller, Scope};
-use super::super::call::{Call, wrong};
+use super::super::call::Call;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::streams::{EncodedEvent, Events, StreamPermit};
@@ -44,7 +45,8 @@ struct Streaming {
 pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let kind = call.one("type")?.unwrap_or(">").to_ascii_lowercase();
     let filter = SubjectFilter::new(&format!("{SUBJECT_ROOT}{kind}"));
-    let filter = filter.map_err(|error| wrong("type", format!("{error}; such as `job.*` or `job.completed`")))?;
+    let filter =
+        filter.map_err(|error| Problem::field("type", format!("{error}; such as `job.*` or `job.completed`")))?;
     let status = api.handle.status_changes();
     if matches!(*status.borrow(), Status::Standby { .. }) {
         // Events are of the server that leads.

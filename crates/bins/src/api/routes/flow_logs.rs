@@ -171,18 +171,30 @@ async fn copy(api: &Api, wanted: &Wanted, log: Log, to: &Pieces) -> Result<bool,
         Err(error) if error.code == Code::NotFound => return Ok(true),
         Err(error) => return Err(error),
     };
-    let mut lines = Lines { reader, prefix: log.prefix, timestamps: wanted.timestamps, begun: Vec::new(), time: None };
-    while let Some(text) = lines.next().await? {
+    let mut reader = reader;
+    let mut lines = Lines { prefix: log.prefix, timestamps: wanted.timestamps, begun: Vec::new(), time: None };
+    loop {
+        let (mut text, mut over) = (Vec::new(), false);
+        match reader.next().await? {
+            Some(LogNews::Chunks(chunks)) => {
+                chunks.iter().for_each(|chunk| lines.add(&chunk.data, chunk.time, &mut text))
+            }
+            Some(LogNews::End(_)) | None => {
+                lines.end(&mut text);
+                over = true;
+            }
+        }
         if !text.is_empty() && to.send(Ok(Bytes::from(text))).await.is_err() {
             return Ok(false);
         }
+        if over {
+            return Ok(true);
+        }
     }
-    Ok(true)
 }
 
-/// A log line by line.
+/// Makes lines of pieces of a log, each with what stands before it.
 struct Lines {
-    reader: LogReader,
     prefix: String,
     timestamps: bool,
     /// The line that has not ended, and when it began.
@@ -191,42 +203,63 @@ struct Lines {
 }
 
 impl Lines {
-    /// Lines with what stands before each, as soon as there are any; none at the end.
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, Problem> {
-        let mut text = Vec::new();
-        match self.reader.next().await? {
-            Some(LogNews::Chunks(chunks)) => {
-                for chunk in chunks {
-                    for part in chunk.data.split_inclusive(|byte| *byte == b'\n') {
-                        if self.begun.is_empty() {
-                            self.time = chunk.time;
-                        }
-                        self.begun.extend_from_slice(part);
-                        let ended = part.ends_with(b"\n");
-                        if !ended && self.begun.len() >= LINE_MAX {
-                            self.begun.push(b'\n');
-                        }
-                        if ended || self.begun.len() > LINE_MAX {
-                            self.end(&mut text);
-                        }
-                    }
-                }
+    /// Adds a piece, and writes the lines that have ended.
+    fn add(&mut self, data: &[u8], time: Option<Time>, text: &mut Vec<u8>) {
+        for part in data.split_inclusive(|byte| *byte == b'\n') {
+            if self.begun.is_empty() {
+                self.time = time;
             }
-            Some(LogNews::End(_)) | None if self.begun.is_empty() => return Ok(None),
-            Some(LogNews::End(_)) | None => {
-                self.begun.push(b'\n');
-                self.end(&mut text);
+            self.begun.extend_from_slice(part);
+            if part.ends_with(b"\n") || self.begun.len() >= LINE_MAX {
+                self.end(text);
             }
         }
-        Ok(Some(text))
     }
 
-    /// Writes the line that has ended.
+    /// Writes what has begun as a line.
     fn end(&mut self, text: &mut Vec<u8>) {
+        if self.begun.is_empty() {
+            return;
+        }
         text.extend_from_slice(self.prefix.as_bytes());
         if let Some(time) = self.time.filter(|_| self.timestamps) {
             text.extend_from_slice(format!("{time} ").as_bytes());
         }
         text.append(&mut self.begun);
+        if !text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&[u8]]) -> Vec<String> {
+        let mut lines = Lines { prefix: "a/1 ".to_owned(), timestamps: true, begun: Vec::new(), time: None };
+        let mut text = Vec::new();
+        for (second, piece) in (0..).zip(pieces) {
+            lines.add(piece, Some(Time::from_millis(second * 1000)), &mut text);
+        }
+        lines.end(&mut text);
+        String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_line_in_pieces_has_one_prefix_and_the_time_at_which_it_began() {
+        let given = lines(&[b"one\ntw", b"o\n", b"", b"three"]);
+        let wanted = ["00Z one", "00Z two", "03Z three"].map(|line| format!("a/1 1970-01-01T00:00:{line}"));
+        assert_eq!(given, wanted);
+        assert!(lines(&[b""]).is_empty());
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_broken_after_a_mebibyte() {
+        let half = vec![b'x'; LINE_MAX / 2];
+        let given = lines(&[&half, &half, &half, b"\nlast\n"]);
+        let lengths: Vec<_> = given.iter().map(|line| line.bytes().filter(|byte| *byte == b'x').count()).collect();
+        assert_eq!(lengths, [LINE_MAX, LINE_MAX / 2, 0]);
+        assert!(given.iter().all(|line| line.starts_with("a/1 ")));
     }
 }

@@ -12,7 +12,7 @@ use orlop_core::spec::status::Decision;
 
 use super::super::BASE;
 use super::super::auth::Role;
-use super::super::call::{Call, not_found, wrong};
+use super::super::call::{Call, not_found};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
@@ -32,7 +32,7 @@ pub(super) fn backend(text: Option<&str>) -> Result<StepBackend, Problem> {
     match text.map(str::to_ascii_lowercase).as_deref() {
         None | Some("docker") => Ok(StepBackend::Docker),
         Some("process") => Ok(StepBackend::Process),
-        Some(_) => Err(wrong("backend", "use docker or process")),
+        Some(_) => Err(Problem::field("backend", "use docker or process")),
     }
 }
 
@@ -76,7 +76,7 @@ impl Api {
 pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     let body = call.value()?;
     let order = match body.get("definition") {
-        Some(_) => serde_json::from_value(body).map_err(|error| wrong("", error.to_string()))?,
+        Some(_) => serde_json::from_value(body).map_err(|error| Problem::field("", error.to_string()))?,
         None => FlowOrder { definition: body, ..FlowOrder::default() },
     };
     let tenant = call.owner(order.tenant.as_deref(), &api.options.default_tenant)?;
@@ -93,7 +93,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
         STATES.iter().any(|state| state.eq_ignore_ascii_case(text)) || FlowPhase::from_typed(text).is_ok()
     };
     if let Some(unknown) = states.iter().find(|text| !is_known(text)) {
-        return Err(wrong("state", format!("`{unknown}` is no state; use {}", STATES.join(", "))));
+        return Err(Problem::field("state", format!("`{unknown}` is no state; use {}", STATES.join(", "))));
     }
     let (name, pipeline) = (call.one("name")?, call.one("pipeline")?);
     let (since, labels) = (call.read("since")?, call.labels()?);

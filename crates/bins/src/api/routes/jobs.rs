@@ -12,7 +12,7 @@ use orlop_core::ports::fleet_store::{JobFilter, JobKind, JobRow, Page, SortOrder
 use orlop_core::spec::job::Indices;
 use serde_json::Value;
 
-use super::super::call::{Call, not_found, wrong};
+use super::super::call::{Call, not_found};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
@@ -35,14 +35,14 @@ impl Api {
 /// States of a query or a body.
 pub(in super::super) fn states<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<JobState>, Problem> {
     let words = texts.flat_map(|text| text.split(','));
-    words.map(|word| JobState::from_typed(word.trim()).map_err(|error| wrong("state", error))).collect()
+    words.map(|word| JobState::from_typed(word.trim()).map_err(|error| Problem::field("state", error))).collect()
 }
 
 fn filter(call: &Call) -> Result<JobFilter, Problem> {
     let order = match call.one("order")?.map(str::to_ascii_lowercase).as_deref() {
         None | Some("newest") => SortOrder::Descending,
         Some("oldest") => SortOrder::Ascending,
-        Some(_) => return Err(wrong("order", "use newest or oldest")),
+        Some(_) => return Err(Problem::field("order", "use newest or oldest")),
     };
     Ok(JobFilter {
         tenants: call.tenants()?,
@@ -57,8 +57,8 @@ fn filter(call: &Call) -> Result<JobFilter, Problem> {
 /// Indices of an array as a query or a body names them; they are of no other job.
 pub(in super::super) fn indices(row: &JobRow, field: &str, text: Option<&str>) -> Result<Option<Indices>, Problem> {
     let Some(text) = text else { return Ok(None) };
-    let indices = text.parse().map_err(|error| wrong(field, format!("{error}")))?;
-    if row.job.kind == JobKind::Array { Ok(Some(indices)) } else { Err(wrong(field, "this job is no array")) }
+    let indices = text.parse().map_err(|error| Problem::field(field, format!("{error}")))?;
+    if row.job.kind == JobKind::Array { Ok(Some(indices)) } else { Err(Problem::field(field, "this job is no array")) }
 }
 
 impl Api {

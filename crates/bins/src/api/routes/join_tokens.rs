@@ -11,7 +11,7 @@ use ring::rand::SecureRandom as _;
 
 use super::super::BASE;
 use super::super::auth::{Access, Scope};
-use super::super::call::{Call, forbidden, internal, wrong};
+use super::super::call::{Call, forbidden, internal};
 use super::super::guard::JOIN;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
@@ -29,27 +29,27 @@ const ID: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 fn checked(new: &NewJoinToken) -> Result<Duration, Problem> {
     if new.uses.is_some_and(|uses| uses == 0 || uses > USES) {
-        return Err(wrong("uses", format!("use 1 to {USES}")));
+        return Err(Problem::field("uses", format!("use 1 to {USES}")));
     }
     if new.labels.len() > LIST || new.tenants.len() > LIST {
-        return Err(wrong("", format!("use at most {LIST} labels and {LIST} tenants")));
+        return Err(Problem::field("", format!("use at most {LIST} labels and {LIST} tenants")));
     }
     for (number, label) in new.labels.iter().enumerate() {
         let (key, value) = label.split_once('=').unwrap_or((label, ""));
         let good = label_key(key).and_then(|()| label_value(value));
-        good.map_err(|error| wrong(&format!("labels[{number}]"), error.to_string()))?;
+        good.map_err(|error| Problem::field(format!("labels[{number}]"), error.to_string()))?;
     }
     for (number, name) in new.tenants.iter().enumerate().filter(|(_, name)| *name != "*") {
         let read = name.parse::<TenantName>();
-        read.map_err(|error| wrong(&format!("tenants[{number}]"), error.to_string()))?;
+        read.map_err(|error| Problem::field(format!("tenants[{number}]"), error.to_string()))?;
     }
     if new.note.len() > 256 {
-        return Err(wrong("note", "use at most 256 bytes"));
+        return Err(Problem::field("note", "use at most 256 bytes"));
     }
     let life = new.ttl.as_deref().map(str::parse::<HumanDuration>).transpose();
-    let life = life.map_err(|error| wrong("ttl", error.to_string()))?.map_or(LIFE.0, HumanDuration::get);
+    let life = life.map_err(|error| Problem::field("ttl", error.to_string()))?.map_or(LIFE.0, HumanDuration::get);
     if life.is_zero() || life > LIFE.1 {
-        return Err(wrong("ttl", "use more than 0 and at most 366 days"));
+        return Err(Problem::field("ttl", "use more than 0 and at most 366 days"));
     }
     Ok(life)
 }

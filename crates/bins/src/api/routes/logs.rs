@@ -17,7 +17,7 @@ use orlop_core::named::Named as _;
 use orlop_core::task::LogStream;
 use serde_json::{Value, json};
 
-use super::super::call::{Call, wrong};
+use super::super::call::Call;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::streams::StreamPermit;
@@ -88,7 +88,7 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
     let source = match parts {
         None => Source::One(Box::new(LogReader::open(handle, stop, order).await?)),
         Some(text) => {
-            let read = |text: &str| text.parse().map_err(|error| wrong("index", format!("{error}; or `all`")));
+            let read = |text: &str| text.parse().map_err(|error| Problem::field("index", format!("{error}; or `all`")));
             let indices = if text == "all" { None } else { Some(read(text)?) };
             Source::Several(PartsReader::open(handle, stop, order, indices).await?)
         }
@@ -108,7 +108,8 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
 
 /// What is asked for.
 fn order(call: &Call, order: LogOrder, form: Form, several: bool) -> Result<LogOrder, Problem> {
-    let name = |text: &str| LogStream::from_typed(text).map_err(|_| wrong("stream", "use stdout, stderr or system"));
+    let name =
+        |text: &str| LogStream::from_typed(text).map_err(|_| Problem::field("stream", "use stdout, stderr or system"));
     let asked = LogOrder {
         index: if several { 0 } else { call.read("index")?.unwrap_or(0) },
         attempt: call.read("attempt")?,
@@ -120,10 +121,13 @@ fn order(call: &Call, order: LogOrder, form: Form, several: bool) -> Result<LogO
     };
     if several {
         if asked.after > 0 {
-            return Err(wrong("since_seq", "is the position in one log; name one with `index`"));
+            return Err(Problem::field("since_seq", "is the position in one log; name one with `index`"));
         }
         if asked.follow && form == Form::Text {
-            return Err(wrong("follow", "several logs are followed as events; ask for `Accept: text/event-stream`"));
+            return Err(Problem::field(
+                "follow",
+                "several logs are followed as events; ask for `Accept: text/event-stream`",
+            ));
         }
         return Ok(asked);
     }
@@ -132,9 +136,10 @@ fn order(call: &Call, order: LogOrder, form: Form, several: bool) -> Result<LogO
         return Ok(asked);
     };
     let read = last.split_once('.').and_then(|(attempt, seq)| Some((attempt.parse().ok()?, seq.parse().ok()?)));
-    let (attempt, after) = read.ok_or_else(|| wrong("Last-Event-ID", "is the id of no event of this stream"))?;
+    let (attempt, after) =
+        read.ok_or_else(|| Problem::field("Last-Event-ID", "is the id of no event of this stream"))?;
     if asked.attempt.is_some_and(|named| named != attempt) {
-        return Err(wrong("Last-Event-ID", "is of another attempt than `attempt`"));
+        return Err(Problem::field("Last-Event-ID", "is of another attempt than `attempt`"));
     }
     Ok(LogOrder { from: Some(attempt), after, ..asked })
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use orlop_core::error::Problem;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, ElementFilter, Page};
 use orlop_core::task::TaskRef;
 
-use super::super::call::{Call, wrong};
+use super::super::call::Call;
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
@@ -19,7 +20,7 @@ pub(in super::super) async fn attempts(api: Arc<Api>, call: Call) -> Answer {
     let filter = AttemptFilter { index: call.read("index")? };
     let after = call.cursor::<String>("attempts")?;
     let after: Option<TaskRef> = match after {
-        Some(text) => Some(serde_json::from_str(&text).map_err(|_| wrong("cursor", "is none of this list"))?),
+        Some(text) => Some(serde_json::from_str(&text).map_err(|_| Problem::field("cursor", "is none of this list"))?),
         None => None,
     };
     let page = Page { after: after.filter(|after| after.job == row.job.id), limit: call.limit()? };

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::super::BASE;
-use super::super::call::{Call, wrong};
+use super::super::call::Call;
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
@@ -22,7 +22,7 @@ use crate::host::flow::fleet::StepBackend;
 fn order<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
     let body = call.value()?;
     let around = if body.get("definition").is_some() { body } else { json!({ "definition": body }) };
-    serde_json::from_value(around).map_err(|error| wrong("", error.to_string()))
+    serde_json::from_value(around).map_err(|error| Problem::field("", error.to_string()))
 }
 
 /// POST /pipelines

@@ -8,7 +8,7 @@ use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Document as _, Kind, Record, Secret};
 use orlop_core::ports::secret::SecretValue;
 
-use super::super::call::{Call, not_found, wrong};
+use super::super::call::{Call, not_found};
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::secret::{NewSecret, SecretList, SecretName};
@@ -47,7 +47,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
     let (tenant, name) = (owner(&api, &call)?, call.part("name").to_owned());
     api.handle.require_tenant(&tenant, "", |name| call.sees(name)).await?;
-    let new: NewSecret = call.json().map_err(|_| wrong("", "use {\"value\": TEXT} and nothing else"))?;
+    let new: NewSecret = call.json().map_err(|_| Problem::field("", "use {\"value\": TEXT} and nothing else"))?;
     let value = SecretValue::new(new.value.into_bytes());
     let sealed = sealed(&api)?;
     let _alone = api.secrets.lock().await;
@@ -56,7 +56,7 @@ pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
     call.check_revision(version.unwrap_or(0).into())?;
     let now = api.handle.clock().wall();
     let secret = sealed.seal(&tenant, &name, version, &value, now).map_err(|error| match error.class {
-        Class::Invalid => wrong("name", error.message),
+        Class::Invalid => Problem::field("name", error.message),
         _ => store(&error),
     })?;
     let mut records = vec![Record::put(&secret).map_err(|error| store(&error))?];

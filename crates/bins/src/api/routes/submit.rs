@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::BASE;
 use super::super::auth::owner;
-use super::super::call::{Call, wrong};
+use super::super::call::Call;
 use super::super::replay::body_hash_of;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
@@ -29,11 +29,11 @@ fn specs(body: &Value) -> Result<Vec<(String, JobSpec)>, Problem> {
         return one(body, "").map(|spec| vec![(String::new(), spec)]).map_err(invalid);
     };
     if body.as_object().is_some_and(|fields| fields.len() > 1) {
-        return Err(wrong("", "beside `jobs` there is nothing; give what is common in each job"));
+        return Err(Problem::field("", "beside `jobs` there is nothing; give what is common in each job"));
     }
-    let Some(jobs) = jobs.as_array() else { return Err(wrong("jobs", "use a list of jobs")) };
+    let Some(jobs) = jobs.as_array() else { return Err(Problem::field("jobs", "use a list of jobs")) };
     if jobs.is_empty() {
-        return Err(wrong("jobs", "is empty; give at least one job"));
+        return Err(Problem::field("jobs", "is empty; give at least one job"));
     }
     if jobs.len() > JOBS {
         let text = format!("{} jobs are too many for one request; send at most {JOBS}", jobs.len());
@@ -92,7 +92,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
         api.handle.complete(&tenant, &mut spec);
         api.handle.pin_inputs(&tenant, &mut spec, &place).await?;
         let submission = Submission::of(&spec, &tenant, request.traceparent());
-        jobs.push(submission.map_err(|error| wrong(&place, error.to_string()))?);
+        jobs.push(submission.map_err(|error| Problem::field(&place, error.to_string()))?);
         first.get_or_insert(tenant);
     }
     let once = match (call.key()?, first) {

@@ -10,7 +10,7 @@ use orlop_core::ports::fleet_store::{EntryFilter, Kind, Page, Tenant};
 use orlop_scheduler::event::{Quota, TenantSettings, TenantStatus};
 
 use super::super::BASE;
-use super::super::call::{Call, not_found, wrong};
+use super::super::call::{Call, not_found};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
@@ -67,19 +67,19 @@ fn changed(
     changed.weight = weight.unwrap_or(tenant.weight);
     changed.priority_best = best.unwrap_or(tenant.priority_best);
     if let Some(word) = word {
-        changed.state = state(word).ok_or_else(|| wrong("state", "use active or paused"))?;
+        changed.state = state(word).ok_or_else(|| Problem::field("state", "use active or paused"))?;
     }
     if !(1..=1000).contains(&changed.weight) {
-        return Err(wrong("weight", "use 1 to 1000"));
+        return Err(Problem::field("weight", "use 1 to 1000"));
     }
     if changed.priority_best > 9 {
-        return Err(wrong("priority_best", "use 0 to 9"));
+        return Err(Problem::field("priority_best", "use 0 to 9"));
     }
     Ok(settings(&changed))
 }
 
 fn quota(view: &QuotaView, place: &str) -> Result<Quota, Problem> {
-    view.quota().map_err(|(field, message)| wrong(&format!("{place}{field}"), message))
+    view.quota().map_err(|(field, message)| Problem::field(format!("{place}{field}"), message))
 }
 
 /// GET /tenants
@@ -114,7 +114,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     call.of_the_fleet("creating a tenant")?;
     let new: NewTenant = call.json()?;
-    let name: TenantName = new.name.parse().map_err(|error| wrong("name", format!("{error}")))?;
+    let name: TenantName = new.name.parse().map_err(|error| Problem::field("name", format!("{error}")))?;
     let fresh = Tenant::new(name.clone());
     let settings = changed(&fresh, new.weight, new.state.as_deref(), new.priority_best)?;
     let quota = new.quota.as_ref().map(|view| quota(view, "quota.")).transpose()?.unwrap_or_default();

@@ -10,7 +10,7 @@ use orlop_core::time::HumanDuration;
 
 use super::super::BASE;
 use super::super::auth::{Access, Bearer, Role, Scope};
-use super::super::call::{Call, forbidden, internal, not_found, wrong};
+use super::super::call::{Call, forbidden, internal, not_found};
 use super::super::cursor;
 use super::super::guard::ACCESS;
 use super::super::reply::{Answer, Reply};
@@ -25,16 +25,16 @@ const NOTE: usize = 256;
 
 fn checked(new: &NewToken) -> Result<Role, Problem> {
     let role = Role::ALL.into_iter().find(|role| role.as_str() == new.role && *role != Role::Worker);
-    let role = role.ok_or_else(|| wrong("role", "use viewer, submitter, operator or admin"))?;
+    let role = role.ok_or_else(|| Problem::field("role", "use viewer, submitter, operator or admin"))?;
     if new.tenants.is_empty() || new.tenants.len() > TENANTS {
-        return Err(wrong("tenants", format!("use 1 to {TENANTS} names, or [\"*\"] for all")));
+        return Err(Problem::field("tenants", format!("use 1 to {TENANTS} names, or [\"*\"] for all")));
     }
     for (number, name) in new.tenants.iter().enumerate().filter(|(_, name)| *name != "*") {
         let read = name.parse::<TenantName>();
-        read.map_err(|error| wrong(&format!("tenants[{number}]"), error.to_string()))?;
+        read.map_err(|error| Problem::field(format!("tenants[{number}]"), error.to_string()))?;
     }
     if new.note.len() > NOTE {
-        return Err(wrong("note", format!("use at most {NOTE} bytes")));
+        return Err(Problem::field("note", format!("use at most {NOTE} bytes")));
     }
     Ok(role)
 }
@@ -90,7 +90,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let new: NewToken = call.json()?;
     let role = checked(&new)?;
     let life = new.expires_in.as_deref().map(str::parse::<HumanDuration>).transpose();
-    let life = life.map_err(|error| wrong("expires_in", error.to_string()))?;
+    let life = life.map_err(|error| Problem::field("expires_in", error.to_string()))?;
     if !call.may(Access::Change, &Scope::of(&new.tenants)) {
         let own = call.visible().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         return Err(forbidden(format_args!("tenants: this token is good for {own}; it makes tokens for these only")));

@@ -11,7 +11,7 @@ use orlop_core::time::{HumanDuration, Time};
 use orlop_scheduler::event::DrainOrder;
 
 use super::super::auth::{Access, Role, Scope};
-use super::super::call::{Call, forbidden, internal, not_found, wrong};
+use super::super::call::{Call, forbidden, internal, not_found};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
@@ -26,7 +26,7 @@ const REASON: usize = 256;
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let words = call.all("state").flat_map(|text| text.split(','));
     let states: Vec<WorkerState> = words
-        .map(|word| WorkerState::from_typed(word.trim()).map_err(|error| wrong("state", error)))
+        .map(|word| WorkerState::from_typed(word.trim()).map_err(|error| Problem::field("state", error)))
         .collect::<Result<_, _>>()?;
     let labels = call.labels()?;
     let after: Option<WorkerId> = call.cursor("workers")?;
@@ -106,14 +106,16 @@ pub(in super::super) async fn drain(api: Arc<Api>, call: Call) -> Answer {
             let duration = text.parse::<HumanDuration>().map(HumanDuration::get);
             let until = text.parse::<Time>().map(|at| at.since(clock.wall()));
             let left = duration.or(until);
-            Some(left.map_err(|_| wrong("deadline", "use a duration such as 10m, or a time in RFC 3339 form"))?)
+            Some(
+                left.map_err(|_| Problem::field("deadline", "use a duration such as 10m, or a time in RFC 3339 form"))?,
+            )
         }
     };
     let millis = |left: std::time::Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     let deadline = left.map(|left| clock.monotonic().saturating_add(millis(left)));
     let reason = request.reason.unwrap_or_default();
     if reason.chars().count() > REASON || reason.chars().any(char::is_control) {
-        return Err(wrong("reason", format!("use one line of at most {REASON} characters")));
+        return Err(Problem::field("reason", format!("use one line of at most {REASON} characters")));
     }
     order(&api, &call, WorkerOrder::Drain(DrainOrder { deadline, host_shutdown: false }, reason), "drain").await
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use orlop_core::error::{Class, Problem};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -41,18 +42,13 @@ systemctl daemon-reload
 systemctl enable --now \"$unit\"
 ";
 
-/// Why a machine cannot be told how to join.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BootError {
-    /// A text that is no token; it is not shown.
-    #[error("this is no join token; `orlop workers token create` makes one")]
-    Token,
-    /// What the user wants it to run is no base64.
-    #[error("the user data are not encoded")]
-    Encoding,
-    /// Too much for one server.
-    #[error("the user data with what joins the fleet are longer than 64 KiB once they are encoded")]
-    TooLong,
+const NO_TOKEN: &str = "this is no join token; `orlop workers token create` makes one";
+pub(super) const ENCODING: &str = "the user data are not encoded";
+pub(super) const TOO_LONG: &str =
+    "the user data with what joins the fleet are longer than 64 KiB once they are encoded";
+
+pub(super) fn wrong(message: &str) -> Problem {
+    Problem::new(Class::Invalid, message)
 }
 
 /// The token with which a machine joins. `Debug` never shows it.
@@ -64,14 +60,14 @@ impl Token {
     ///
     /// # Errors
     /// It is none.
-    pub fn read(text: &str) -> Result<Self, BootError> {
+    pub fn read(text: &str) -> Result<Self, Problem> {
         let text = text.trim();
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'.';
         let parts: Vec<&str> = text.split('.').collect();
         let is_whole =
             parts.len() == 4 && parts.first() == Some(&"orlopj") && parts.iter().all(|part| !part.is_empty());
         if text.len() > MAX_TOKEN || !is_whole || !text.bytes().all(plain) {
-            return Err(BootError::Token);
+            return Err(wrong(NO_TOKEN));
         }
         Ok(Self(SecretString::from(text.to_owned())))
     }
@@ -154,15 +150,15 @@ fn several(own: &[u8], ours: &Value) -> Vec<u8> {
 ///
 /// # Errors
 /// It is too long for a server, or the user's own is not encoded.
-pub fn user_data(boot: &Boot, token: &Token) -> Result<UserData, BootError> {
+pub fn user_data(boot: &Boot, token: &Token) -> Result<UserData, Problem> {
     let config = config(boot, token);
     let whole = match &boot.own {
         None => format!("#cloud-config\n{config}\n").into_bytes(),
-        Some(own) => several(&STANDARD.decode(own).map_err(|_| BootError::Encoding)?, &config),
+        Some(own) => several(&STANDARD.decode(own).map_err(|_| wrong(ENCODING))?, &config),
     };
     let encoded = STANDARD.encode(whole);
     if encoded.len() > MAX_USER_DATA {
-        return Err(BootError::TooLong);
+        return Err(wrong(TOO_LONG));
     }
     Ok(UserData::new(encoded))
 }
@@ -171,7 +167,7 @@ pub fn user_data(boot: &Boot, token: &Token) -> Result<UserData, BootError> {
 ///
 /// # Errors
 /// They do not, or the user's own is not encoded.
-pub fn fits(order: &JoinOrder, own: Option<&str>, token: &Token) -> Result<(), BootError> {
+pub fn fits(order: &JoinOrder, own: Option<&str>, token: &Token) -> Result<(), Problem> {
     let widest = |key: &str| (key.to_owned(), "x".repeat(MAX_LABEL));
     let labels: BTreeMap<String, String> = LABELS.iter().copied().chain([DEPLOYMENT]).map(widest).collect();
     user_data(&Boot { order: order.clone(), labels, own: own.map(str::to_owned) }, token).map(drop)

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 #[cfg(feature = "openstack")]
-pub use boot::{BootError, MAX_USER_DATA, Token, fits, user_data};
+pub use boot::{MAX_USER_DATA, Token, fits, user_data};
 pub use unit::unit;
 
 use super::mark::DeploymentId;

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::boot::{ENCODING, TOO_LONG, wrong};
 use super::*;
 use crate::provision::order::Expects;
 
@@ -236,10 +237,10 @@ fn more_than_64_kib_encoded_is_refused_before_anything_is_asked() {
     let fits_with = |bytes: usize| fits(&order, Some(&STANDARD.encode("x".repeat(bytes))), &token);
     let most = (0..60_000).rev().step_by(64).find(|bytes| fits_with(*bytes).is_ok()).unwrap();
     assert!((40_000..48 * 1024).contains(&most), "{most}");
-    assert_eq!(fits_with(most + 64), Err(BootError::TooLong));
+    assert_eq!(fits_with(most + 64), Err(wrong(TOO_LONG)));
     let whole = Boot { own: Some(STANDARD.encode("x".repeat(most))), ..boot(None) };
     assert!(user_data(&whole, &token).is_ok(), "what fits the widest fits what is leased");
-    assert_eq!(fits(&order, Some("no base64!"), &token), Err(BootError::Encoding));
+    assert_eq!(fits(&order, Some("no base64!"), &token), Err(wrong(ENCODING)));
 }
 
 /// Parts of a document of several, by its boundary: heads and bodies, decoded.

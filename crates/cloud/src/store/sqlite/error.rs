@@ -5,6 +5,37 @@ use std::path::Path;
 use orlop_core::error::{Class, Problem};
 use rusqlite::ErrorCode;
 
+/// Why a call on a file was not carried out.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The port's error.
+    Port(Problem),
+    /// That of SQLite.
+    Sqlite(rusqlite::Error),
+}
+
+impl From<Problem> for CallError {
+    fn from(error: Problem) -> Self {
+        Self::Port(error)
+    }
+}
+
+impl From<rusqlite::Error> for CallError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl CallError {
+    /// The port's error, met while `doing` something with the `noun` in the file at `path`.
+    pub(super) fn into_problem(self, noun: &str, path: &Path, doing: &str) -> Problem {
+        match self {
+            Self::Port(error) => error,
+            Self::Sqlite(error) => classify_of(noun, path, doing, &error),
+        }
+    }
+}
+
 /// The port's error for an error of SQLite, met while `doing` something with the journal at `path`.
 pub(super) fn classify(path: &Path, doing: &str, error: &rusqlite::Error) -> Problem {
     classify_of("journal", path, doing, error)
@@ -59,6 +90,21 @@ pub(super) fn is_of_one_statement(error: &rusqlite::Error) -> bool {
         error.sqlite_error_code(),
         Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
     )
+}
+
+/// Whether a row could not be written because an equal key is there.
+pub(super) fn is_double(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+}
+
+/// Whether it was the key of the index of final results.
+pub(super) fn is_second_final(error: &rusqlite::Error) -> bool {
+    // The key of the table names more columns than these two.
+    let text = match error {
+        rusqlite::Error::SqliteFailure(_, Some(text)) => text.as_str(),
+        _ => "",
+    };
+    is_double(error) && text.ends_with("attempts.job_id, attempts.idx")
 }
 
 #[cfg(test)]

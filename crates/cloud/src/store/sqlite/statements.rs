@@ -9,6 +9,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::error::CallError;
+
 /// A call that writes.
 #[derive(Debug)]
 pub(super) enum Write {
@@ -51,29 +53,8 @@ pub(super) fn json(what: &str, value: &impl Serialize) -> Result<String, Problem
         .map_err(|error| Problem::new(Class::Invalid, format!("the {what} cannot be written as JSON")).because(error))
 }
 
-/// Why a call was not carried out.
-#[derive(Debug)]
-pub(super) enum StatementError {
-    /// The port's own answer.
-    Port(Problem),
-    /// The file's.
-    Sqlite(rusqlite::Error),
-}
-
-impl From<Problem> for StatementError {
-    fn from(error: Problem) -> Self {
-        Self::Port(error)
-    }
-}
-
-impl From<rusqlite::Error> for StatementError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
 /// Carries out a call that writes.
-pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), StatementError> {
+pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), CallError> {
     match write {
         Write::Create(flow) => create(connection, flow),
         Write::Append { uid, after, entries } => append(connection, uid, *after, entries),
@@ -91,7 +72,7 @@ pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), Statem
     }
 }
 
-fn create(connection: &Connection, flow: &NewFlow) -> Result<(), StatementError> {
+fn create(connection: &Connection, flow: &NewFlow) -> Result<(), CallError> {
     let mut taken = connection.prepare_cached(
         "SELECT uid, namespace, name FROM flow WHERE uid = ?1 OR (namespace = ?2 AND name = ?3) ORDER BY uid <> ?1",
     )?;
@@ -118,7 +99,7 @@ fn create(connection: &Connection, flow: &NewFlow) -> Result<(), StatementError>
     Ok(())
 }
 
-fn append(connection: &Connection, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), StatementError> {
+fn append(connection: &Connection, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), CallError> {
     let flow = row_of(connection, uid)?;
     let last = last(connection, flow)?;
     if u64::try_from(last) != Ok(after) {
@@ -133,7 +114,7 @@ fn append(connection: &Connection, uid: &str, after: u64, entries: &[JournalEntr
     Ok(())
 }
 
-fn snapshot(connection: &Connection, uid: &str, through: u64, state: &[u8]) -> Result<(), StatementError> {
+fn snapshot(connection: &Connection, uid: &str, through: u64, state: &[u8]) -> Result<(), CallError> {
     let flow = row_of(connection, uid)?;
     let last = last(connection, flow)?;
     let through = i64::try_from(through).ok().filter(|through| *through <= last).ok_or_else(|| {
@@ -152,7 +133,7 @@ fn snapshot(connection: &Connection, uid: &str, through: u64, state: &[u8]) -> R
 }
 
 /// Key of a flow's row.
-fn row_of(connection: &Connection, uid: &str) -> Result<i64, StatementError> {
+fn row_of(connection: &Connection, uid: &str) -> Result<i64, CallError> {
     let mut select = connection.prepare_cached("SELECT id FROM flow WHERE uid = ?1")?;
     let row = select.query_row([uid], |row| row.get(0)).optional()?;
     row.ok_or_else(|| not_found(uid).into())
@@ -176,7 +157,7 @@ fn last(connection: &Connection, flow: i64) -> rusqlite::Result<i64> {
 }
 
 /// Reads a flow as of one moment.
-pub(super) fn load(path: &Path, connection: &Connection, uid: &str) -> Result<StoredFlow, StatementError> {
+pub(super) fn load(path: &Path, connection: &Connection, uid: &str) -> Result<StoredFlow, CallError> {
     let moment = connection.unchecked_transaction()?;
     let mut select = moment.prepare_cached("SELECT id, created_at, object, options FROM flow WHERE uid = ?1")?;
     let found = select
@@ -214,7 +195,7 @@ pub(super) fn load(path: &Path, connection: &Connection, uid: &str) -> Result<St
 }
 
 /// Reads the list.
-pub(super) fn list(path: &Path, connection: &Connection) -> Result<Vec<FlowRecordSummary>, StatementError> {
+pub(super) fn list(path: &Path, connection: &Connection) -> Result<Vec<FlowRecordSummary>, CallError> {
     let mut select = connection.prepare_cached(
         "SELECT uid, namespace, name, created_at, summary FROM flow JOIN summary ON flow = id ORDER BY created_at, uid",
     )?;

@@ -8,9 +8,9 @@ use orlop_core::ports::journal::{FlowRecordSummary, StoredFlow};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::{classify, is_of_one_statement};
+use super::error::{CallError, classify, is_of_one_statement};
 use super::open::Store;
-use super::statements::{self, StatementError, Write};
+use super::statements::{self, Write};
 
 /// Calls committed together at most, so that the first of them does not wait for ever.
 const GROUP: usize = 512;
@@ -82,7 +82,7 @@ fn serve_writes(store: &mut Store, group: Vec<(Write, Answer<()>)>, commits: &At
 fn commit<'a>(
     connection: &mut Connection,
     writes: impl Iterator<Item = &'a Write>,
-) -> rusqlite::Result<Vec<Result<(), StatementError>>> {
+) -> rusqlite::Result<Vec<Result<(), CallError>>> {
     let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut verdicts = Vec::new();
     for write in writes {
@@ -92,7 +92,7 @@ fn commit<'a>(
                 savepoint.commit()?;
                 verdicts.push(Ok(()));
             }
-            Err(StatementError::Sqlite(error)) if !is_of_one_statement(&error) => return Err(error),
+            Err(CallError::Sqlite(error)) if !is_of_one_statement(&error) => return Err(error),
             Err(trouble) => {
                 savepoint.finish()?;
                 verdicts.push(Err(trouble));
@@ -103,9 +103,6 @@ fn commit<'a>(
     Ok(verdicts)
 }
 
-fn port_error(store: &Store, doing: &str, trouble: StatementError) -> Problem {
-    match trouble {
-        StatementError::Port(error) => error,
-        StatementError::Sqlite(error) => classify(&store.path, doing, &error),
-    }
+fn port_error(store: &Store, doing: &str, error: CallError) -> Problem {
+    error.into_problem("journal", &store.path, doing)
 }

@@ -2,40 +2,22 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use crate::error::FieldError;
 
 /// Faults a list keeps; further ones are only counted.
 const KEPT: usize = 100;
 
-/// One thing wrong with a specification.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct SpecError {
-    /// Where, such as `resources.gpus.any_of[0].vendor`; empty = the specification itself.
-    pub path: String,
-    /// What is wrong and what to do.
-    pub message: String,
-}
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.path.as_str() {
-            "" => f.write_str(&self.message),
-            path => write!(f, "{path}: {}", self.message),
-        }
-    }
-}
-
 /// Everything that is wrong with a specification, sorted by place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecErrors {
-    list: Vec<SpecError>,
+    list: Vec<FieldError>,
     more: usize,
 }
 
 impl SpecErrors {
     /// The faults, at most 100.
     #[must_use]
-    pub fn list(&self) -> &[SpecError] {
+    pub fn list(&self) -> &[FieldError] {
         &self.list
     }
 
@@ -47,7 +29,7 @@ impl SpecErrors {
 
     pub(super) fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
         if self.list.len() < KEPT {
-            self.list.push(SpecError { path: path.into(), message: message.into() });
+            self.list.push(FieldError { path: path.into(), message: message.into() });
         } else {
             self.more += 1;
         }
@@ -83,8 +65,8 @@ impl SpecErrors {
 }
 
 impl IntoIterator for SpecErrors {
-    type Item = SpecError;
-    type IntoIter = std::vec::IntoIter<SpecError>;
+    type Item = FieldError;
+    type IntoIter = std::vec::IntoIter<FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.list.into_iter()

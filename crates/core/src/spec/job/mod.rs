@@ -20,7 +20,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 pub use check::{ARGS_MAX, ELEMENTS_MAX, SPEC_MAX};
-pub use error::{SpecError, SpecErrors};
+pub use error::SpecErrors;
 pub use index::{IndexError, Indices};
 pub use part::{
     Array, ArtifactIn, ArtifactOut, Gang, LogPolicy, OnFull, Overlap, Pull, Retry, RetryOn, Runtime, SecretAs,

@@ -113,7 +113,7 @@ impl Model {
     /// # Errors
     /// They contradict each other.
     pub(super) fn new(args: &AdviceArgs, settings: &Settings, state: &Path, run: &mut Run) -> Result<Self, Failure> {
-        let model = llm::Settings::read(|name| settings.get(name))?;
+        let model = llm::Settings::read(|name| settings.get(name)).map_err(|error| Failure::usage(error.message))?;
         let mode = match args.llm {
             Llm::Auto if !model.is_on() => Mode::Off,
             Llm::Auto => Mode::Auto,

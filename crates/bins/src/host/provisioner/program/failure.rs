@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use orlop_cloud::exit::Exit;
-use orlop_cloud::llm::SettingsError;
 use orlop_cloud::openstack::port::CloudError;
 use orlop_cloud::provision::journal::JournalError;
 use orlop_cloud::provision::plan::{PlanError, Stale};
@@ -166,12 +165,6 @@ impl From<Stale> for Failure {
     }
 }
 
-impl From<SettingsError> for Failure {
-    fn from(error: SettingsError) -> Self {
-        Self::usage(error.to_string())
-    }
-}
-
 impl From<Problem> for Failure {
     fn from(error: Problem) -> Self {
         Self::internal(error.chain())
@@ -203,7 +196,7 @@ mod tests {
             PlanError::Budget { estimate: "30 SU".into(), max_su: 20 }.into(),
             PlanError::Lifetime { hours: 30, most: 20 }.into(),
             PlanError::Taken { types: "t".into(), site: "uc".into(), until: None }.into(),
-            SettingsError::BaseUrl.into(),
+            Failure::usage("OPENAI_BASE_URL must be an https URL"),
             Failure::interrupted(Exit::Interrupted),
         ];
         let told =

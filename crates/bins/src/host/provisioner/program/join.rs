@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use orlop_cloud::provision::join::{BadJoin, BootError, Join, JoinOrder, MAX_USER_DATA, Token, fits};
+use orlop_cloud::provision::join::{BadJoin, Join, JoinOrder, MAX_USER_DATA, Token, fits};
 use orlop_cloud::provision::plan::SavedPlan;
 
 use super::args::{ApplyArgs, JoinArgs};
@@ -52,7 +52,7 @@ impl FleetJoin {
     pub(super) fn check(&self) -> Result<(), Failure> {
         let Some(order) = &self.join else { return Ok(()) };
         let token = token(Path::new(&order.token_file)).map_err(Failure::usage)?;
-        fits(order, self.own.as_deref(), &token).map_err(|error: BootError| Failure::usage(error.to_string()))
+        fits(order, self.own.as_deref(), &token).map_err(|error| Failure::usage(error.message))
     }
 }
 

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cloud::artifact::{ArtifactBackend, UploadError};
-use orlop_core::error::{Code, FieldError, Problem};
+use orlop_cloud::artifact::{ArtifactBackend, unknown_upload, wrong_offset};
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{
     Artifact as Stored, ArtifactLink, Document as _, Documents as _, Kind, LeftBy, Record, Upload, WriteBatch,
@@ -50,17 +50,6 @@ fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
     ArtifactLink { job: NAMED, name, sha256, tenant, left_by: Vec::new(), executable: false }
 }
 
-/// The problem of a store of artifacts.
-fn wrong(problem: UploadError) -> Problem {
-    let text = problem.to_string();
-    match problem {
-        UploadError::Unknown => Problem::coded(Code::NotFound, text),
-        UploadError::Offset(expected) => Problem::coded(Code::Conflict, text).at_field("offset", expected.to_string()),
-        UploadError::Checksum { .. } => Problem::coded(Code::Checksum, text),
-        UploadError::Disk(failure) => failure,
-    }
-}
-
 impl Handle {
     fn backend(&self) -> Result<Arc<dyn ArtifactBackend>, Problem> {
         let none = || Problem::coded(Code::Precondition, "this server keeps no artifacts; configure `store.artifacts`");
@@ -70,11 +59,11 @@ impl Handle {
     /// Does something with the files, on a thread that may block.
     async fn on_backend<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&dyn ArtifactBackend) -> Result<T, UploadError> + Send + 'static,
+        work: impl FnOnce(&dyn ArtifactBackend) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let backend = self.backend()?;
         let done = tokio::task::spawn_blocking(move || work(&*backend)).await;
-        done.map_err(|panic| Problem::coded(Code::Internal, panic.to_string()))?.map_err(wrong)
+        done.map_err(|panic| Problem::coded(Code::Internal, panic.to_string()))?
     }
 
     /// Writes records that are not the loop's.
@@ -85,7 +74,7 @@ impl Handle {
 
     async fn upload(&self, id: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Upload, Problem> {
         let found: Option<Upload> = self.store().get(id).await?;
-        found.filter(|upload| sees(&upload.tenant)).ok_or_else(|| wrong(UploadError::Unknown))
+        found.filter(|upload| sees(&upload.tenant)).ok_or_else(unknown_upload)
     }
 
     /// Begins an upload of a tenant, or says how far one is.
@@ -201,7 +190,7 @@ impl Handle {
                 self.on_backend(move |backend| backend.discard(&key)).await?;
                 known.bytes
             }
-            _ if !is_whole || received != upload.total => return Err(wrong(UploadError::Offset(received))),
+            _ if !is_whole || received != upload.total => return Err(wrong_offset(received)),
             _ => {
                 let sha256 = sha256.to_owned();
                 self.on_backend(move |backend| backend.finish(&key, &sha256)).await?
@@ -281,7 +270,7 @@ impl Handle {
     async fn held(&self, sha256: &str, tenant: &TenantName) -> Result<Option<Stored>, Problem> {
         let Some(stored) = self.known(sha256, |owner| owner == tenant).await? else { return Ok(None) };
         let key = sha256.to_owned();
-        let there = self.on_backend(move |backend| Ok(backend.content(&key)?)).await?;
+        let there = self.on_backend(move |backend| backend.content(&key)).await?;
         Ok(there.map(|_| stored))
     }
 
@@ -299,7 +288,7 @@ impl Handle {
         let none = || error::not_found(format_args!("artifact {shown}"));
         self.known(sha256, sees).await?.ok_or_else(none)?;
         let sha256 = sha256.to_owned();
-        let content = self.on_backend(move |backend| Ok(backend.content(&sha256)?)).await?;
+        let content = self.on_backend(move |backend| backend.content(&sha256)).await?;
         content.map(Content::new).ok_or_else(none)
     }
 
@@ -312,7 +301,7 @@ impl Handle {
             let problem = |text: String| {
                 let path = if place.is_empty() { String::new() } else { format!("{place}.") };
                 let path = format!("{path}artifacts_in[{number}]");
-                Problem::invalid(vec![FieldError { path, message: text }])
+                Problem::field(path, text)
             };
             if input.sha256.is_none()
                 && let Some(link) = self.by_name(tenant, &input.name).await?.map_err(problem)?

@@ -103,7 +103,7 @@ impl Handle {
     /// Gives uploads up, and removes files of uploads that are not known.
     async fn retain_uploads(&self, now: Time, swept: &mut Swept) -> Result<(), Problem> {
         // Read first: an upload that begins meanwhile has a document before it has a file.
-        let files = self.on_backend(|backend| Ok(backend.uploads()?)).await?;
+        let files = self.on_backend(|backend| backend.uploads()).await?;
         let mut known = BTreeSet::new();
         let mut uploads = self.pages::<Upload>("");
         while let Some(page) = uploads.next().await? {
@@ -173,7 +173,7 @@ impl Handle {
         links: &Links,
         swept: &mut Swept,
     ) -> Result<(), Problem> {
-        let files = self.on_backend(move |backend| Ok(backend.shard(shard)?)).await?;
+        let files = self.on_backend(move |backend| backend.shard(shard)).await?;
         let mut files: BTreeSet<String> = files.into_iter().collect();
         let mut pages = self.pages::<Stored>(&format!("{shard:02x}"));
         while let Some(page) = pages.next().await? {
@@ -190,7 +190,7 @@ impl Handle {
             let _alone = self.shared.uploads.lock().await;
             let known: Option<Stored> = self.store().get(&sha256).await?;
             if known.is_none() {
-                self.on_backend(move |backend| Ok(backend.remove(&sha256)?)).await?;
+                self.on_backend(move |backend| backend.remove(&sha256)).await?;
                 swept.orphans += 1;
             }
         }
@@ -211,7 +211,7 @@ impl Handle {
         let found: Option<Stored> = self.store().get(sha256).await?;
         let Some(stored) = found else { return Ok(()) };
         let key = sha256.to_owned();
-        let there = self.on_backend(move |backend| Ok(backend.content(&key)?)).await?.is_some();
+        let there = self.on_backend(move |backend| backend.content(&key)).await?.is_some();
         let old = stored.unreferenced_at.is_some_and(|since| since.plus(unreferenced) <= now);
         if there && (referred || !old) {
             if referred == stored.unreferenced_at.is_some() {
@@ -233,7 +233,7 @@ impl Handle {
         stored_bytes.removed(&stored);
         if there {
             let key = sha256.to_owned();
-            self.on_backend(move |backend| Ok(backend.remove(&key)?)).await?;
+            self.on_backend(move |backend| backend.remove(&key)).await?;
             (swept.artifacts, swept.bytes) = (swept.artifacts + 1, swept.bytes + stored.bytes);
         } else {
             swept.orphans += 1;

@@ -10,7 +10,7 @@ use orlop_core::spec::status::Decision;
 
 use super::drive::stop;
 use super::facts::Driver;
-use super::submit::{unavailable, wrong};
+use super::submit::unavailable;
 use super::{Flows, Live};
 use crate::host::flow::FlowCommand;
 use crate::host::scheduler::error::store_unavailable;
@@ -191,7 +191,7 @@ impl Flows {
 /// The reason somebody gives, where it is not too long.
 fn bounded(reason: Option<String>) -> Result<Option<String>, Problem> {
     match reason {
-        Some(text) if text.len() > 1024 => Err(wrong("reason", "is too long; use at most 1024 bytes")),
+        Some(text) if text.len() > 1024 => Err(Problem::field("reason", "is too long; use at most 1024 bytes")),
         reason => Ok(reason),
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::facts::{Driver, tenant};
-use super::submit::{NewFlow, unavailable, wrong};
+use super::submit::{NewFlow, unavailable};
 use super::{Accepted, Flows};
 use crate::host::flow::{RecordOptions, plan_of, replay};
 
@@ -54,7 +54,7 @@ impl Flows {
         let tenant = tenant(&stored.record).map_err(unavailable)?;
         let name = match again.name {
             Some(name) => {
-                dns1123_subdomain(&name).map_err(|error| wrong("name", error.to_string()))?;
+                dns1123_subdomain(&name).map_err(|error| Problem::field("name", error.to_string()))?;
                 name
             }
             None => {
@@ -83,7 +83,7 @@ impl Flows {
             },
         };
         let new_plan = changed.as_ref().map_or(&plan, |definition| &definition.plan);
-        is_of(&flow.name, new_plan, &plan).map_err(|why| wrong("manifest", why))?;
+        is_of(&flow.name, new_plan, &plan).map_err(|why| Problem::field("manifest", why))?;
         let steps: Vec<String> = again.steps.iter().map(|step| new.driver.internal(step).to_owned()).collect();
         if let Some(step) = steps.iter().find(|step| new_plan.index_of(step).is_none()) {
             let message = no_step(&flow.name, step, |step| new_plan.is_fan_out(step));

@@ -60,7 +60,7 @@ impl NewFlow {
         let manifest = &definition.manifest;
         let mut flow = manifest.flow.clone();
         flow.metadata.name = flow_name(manifest, name, &uid);
-        dns1123_subdomain(&flow.metadata.name).map_err(|error| wrong("name", error.to_string()))?;
+        dns1123_subdomain(&flow.metadata.name).map_err(|error| Problem::field("name", error.to_string()))?;
         for step in flow.spec.steps.iter().chain(&flow.spec.finally) {
             let shown = manifest.step_name(&step.name);
             if shown != step.name {
@@ -117,7 +117,7 @@ pub fn read_definition(text: &str, backend: StepBackend, name: Option<&str>) -> 
         found.retain(|flow| name == Some(flow.manifest.flow.metadata.name.as_str()));
     }
     let one = found.pop().filter(|_| found.is_empty());
-    one.ok_or_else(|| wrong("", format!("the definition holds {count} flows; give one, or name it")))
+    one.ok_or_else(|| Problem::field("", format!("the definition holds {count} flows; give one, or name it")))
 }
 
 fn refused(report: &Report) -> Problem {
@@ -127,10 +127,6 @@ fn refused(report: &Report) -> Problem {
         FieldError { path: violation.path.to_string(), message: format!("{}{help}", violation.message) }
     });
     Problem::invalid(errors.take(100).collect())
-}
-
-pub(super) fn wrong(path: &str, message: impl Into<String>) -> Problem {
-    Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }])
 }
 
 /// An error of the journal, as callers see it: what may pass is worth another try.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use orlop_core::error::{Code, FieldError, Problem};
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobFilter, JobKind, JobRow, Page, SpecHash};
 use orlop_core::task::{DemandError, TaskRef};
@@ -74,8 +74,7 @@ async fn batch(
 }
 
 fn out_of_bounds(error: &DemandError) -> Problem {
-    let message = format!("is {}; use {}", error.given, error.allowed);
-    Problem::invalid(vec![FieldError { path: error.field.to_owned(), message }])
+    Problem::field(error.field, format!("is {}; use {}", error.given, error.allowed))
 }
 
 impl Jobs {

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use super::PostgresFleet;
 use super::connection::{Connection, Param, Session};
 use super::read::get;
-use crate::artifact::{ArtifactBackend, ArtifactContent, UploadError, hex, is_digest};
+use crate::artifact::{ArtifactBackend, ArtifactContent, hex, is_digest, unknown_upload, wrong_checksum, wrong_offset};
 use crate::store::fleet::column::{integer, natural};
 
 /// Bytes of a piece as it is stored.
@@ -77,17 +77,17 @@ impl PostgresFleet {
 }
 
 impl ArtifactBackend for PostgresArtifacts {
-    fn begin(&self, upload: &str) -> Result<(), UploadError> {
+    fn begin(&self, upload: &str) -> Result<(), Problem> {
         let insert = "INSERT INTO artifact_contents (upload, bytes) VALUES ($1, 0)";
-        self.0.write(insert, &[name(upload)]).map(drop).map_err(UploadError::Disk)
+        self.0.write(insert, &[name(upload)]).map(drop)
     }
 
-    fn received(&self, upload: &str) -> Result<u64, UploadError> {
+    fn received(&self, upload: &str) -> Result<u64, Problem> {
         let select = "SELECT bytes FROM artifact_contents WHERE upload = $1 AND sha256 IS NULL";
-        self.0.numbers(&self.0.writer, select, &[name(upload)])?.ok_or(UploadError::Unknown)
+        self.0.numbers(&self.0.writer, select, &[name(upload)])?.ok_or_else(unknown_upload)
     }
 
-    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, UploadError> {
+    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, Problem> {
         const APPEND: &str = "
             WITH grown AS (
                 UPDATE artifact_contents SET bytes = bytes + $3
@@ -115,11 +115,11 @@ impl ArtifactBackend for PostgresArtifacts {
         ];
         match self.0.numbers(&self.0.writer, APPEND, &params)? {
             Some(stored) => Ok(stored),
-            None => Err(UploadError::Offset(self.received(upload)?)),
+            None => Err(wrong_offset(self.received(upload)?)),
         }
     }
 
-    fn check(&self, upload: &str, sha256: &str) -> Result<(), UploadError> {
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), Problem> {
         let total = self.received(upload)?;
         let (found, bytes) = self.0.run(async {
             let session = self.0.reader.session().await?;
@@ -143,10 +143,10 @@ impl ArtifactBackend for PostgresArtifacts {
             return Ok(());
         }
         self.discard(upload)?;
-        Err(UploadError::Checksum { announced: sha256.to_owned(), found })
+        Err(wrong_checksum(&found, sha256))
     }
 
-    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, UploadError> {
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, Problem> {
         let bytes = self.received(upload)?;
         let keep = "UPDATE artifact_contents SET sha256 = $2 WHERE upload = $1
                     AND NOT EXISTS (SELECT 1 FROM artifact_contents WHERE sha256 = $2)";
@@ -157,10 +157,10 @@ impl ArtifactBackend for PostgresArtifacts {
         Ok(bytes)
     }
 
-    fn discard(&self, upload: &str) -> Result<(), UploadError> {
+    fn discard(&self, upload: &str) -> Result<(), Problem> {
         let delete = "WITH pieces AS (DELETE FROM artifact_pieces WHERE upload = $1)
                       DELETE FROM artifact_contents WHERE upload = $1";
-        self.0.write(delete, &[name(upload)]).map(drop).map_err(UploadError::Disk)
+        self.0.write(delete, &[name(upload)]).map(drop)
     }
 
     fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, Problem> {

@@ -12,10 +12,10 @@ use orlop_core::time::Time;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::error::FleetStoreError;
 use super::read;
 use crate::store::fleet::column::{above, integer, natural};
 use crate::store::fleet::walk::{PART, Walk};
+use crate::store::sqlite::error::CallError;
 
 /// Conditions of a statement with their values.
 #[derive(Debug, Default)]
@@ -58,8 +58,8 @@ impl Conditions {
         select: &str,
         order: &str,
         size: usize,
-        read: impl Fn(&Row<'_>) -> Result<T, FleetStoreError>,
-    ) -> Result<Vec<T>, FleetStoreError> {
+        read: impl Fn(&Row<'_>) -> Result<T, CallError>,
+    ) -> Result<Vec<T>, CallError> {
         let whole = if self.texts.is_empty() { "true".to_owned() } else { self.texts.join(" AND ") };
         let joint = if select.contains(" WHERE ") { "AND" } else { "WHERE" };
         let statement = format!("{select} {joint} {whole} ORDER BY {order} LIMIT {}", size + 1);
@@ -81,7 +81,7 @@ pub(super) fn jobs(
     connection: &Connection,
     filter: &JobFilter,
     page: &Page<JobId>,
-) -> Result<Paged<JobRow, JobId>, FleetStoreError> {
+) -> Result<Paged<JobRow, JobId>, CallError> {
     let mut conditions = Conditions::default();
     if let Some(after) = page.after {
         conditions.add(if down(filter.order) { "jobs.id < $" } else { "jobs.id > $" }, integer(after.as_u64()));
@@ -113,7 +113,7 @@ pub(super) fn jobs(
 }
 
 /// The later ranges of an array, in the order they were written.
-fn changes(connection: &Connection, id: i64) -> Result<Vec<RangeChange>, FleetStoreError> {
+fn changes(connection: &Connection, id: i64) -> Result<Vec<RangeChange>, CallError> {
     let mut changes = Vec::new();
     let mut statement = connection.prepare_cached(read::SELECT_RANGES)?;
     let mut rows = statement.query([id])?;
@@ -124,7 +124,7 @@ fn changes(connection: &Connection, id: i64) -> Result<Vec<RangeChange>, FleetSt
 }
 
 /// How many elements of an array are in which state.
-pub(super) fn element_counts(connection: &Connection, job: &JobRow) -> Result<ElementCounts, FleetStoreError> {
+pub(super) fn element_counts(connection: &Connection, job: &JobRow) -> Result<ElementCounts, CallError> {
     let id = integer(job.job.id.as_u64());
     let mut recorded = ElementCounts::new();
     let mut statement =
@@ -146,7 +146,7 @@ pub(super) fn elements(
     job: &JobRow,
     filter: &ElementFilter,
     page: &Page<u32>,
-) -> Result<Paged<ElementRow, u32>, FleetStoreError> {
+) -> Result<Paged<ElementRow, u32>, CallError> {
     let id = integer(job.job.id.as_u64());
     let changes = changes(connection, id)?;
     let mut walk = Walk::new(job, &changes, filter, page);
@@ -168,7 +168,7 @@ pub(super) fn attempts(
     job: JobId,
     filter: &AttemptFilter,
     page: &Page<TaskRef>,
-) -> Result<Paged<AttemptRow, TaskRef>, FleetStoreError> {
+) -> Result<Paged<AttemptRow, TaskRef>, CallError> {
     let mut conditions = Conditions { texts: Vec::new(), values: vec![integer(job.as_u64()).into()] };
     if let Some(index) = filter.index {
         conditions.add("idx = $", i64::from(index));
@@ -186,7 +186,7 @@ pub(super) fn attempts(
     Ok(Paged::cut(found, page.size(), |row| row.attempt.id))
 }
 
-fn entry(kind: Kind, row: &Row<'_>) -> Result<Entry, FleetStoreError> {
+fn entry(kind: Kind, row: &Row<'_>) -> Result<Entry, CallError> {
     let ended_at = row.get::<_, Option<i64>>(2)?.map(Time::from_millis);
     let body: String = row.get(3)?;
     Ok(Entry { kind, key: row.get(0)?, tenant: read::tenant(row, 1)?, ended_at, body: body.into() })
@@ -197,7 +197,7 @@ pub(super) fn entries(
     kind: Kind,
     filter: &EntryFilter,
     page: &Page<String>,
-) -> Result<Paged<Entry, String>, FleetStoreError> {
+) -> Result<Paged<Entry, String>, CallError> {
     let mut conditions = Conditions::default();
     if let Some(after) = &page.after {
         conditions.add("key > $", after.clone());
@@ -217,14 +217,14 @@ pub(super) fn entries(
     Ok(Paged::cut(found, page.size(), |entry| entry.key.clone()))
 }
 
-pub(super) fn one_entry(connection: &Connection, kind: Kind, key: &str) -> Result<Option<Entry>, FleetStoreError> {
+pub(super) fn one_entry(connection: &Connection, kind: Kind, key: &str) -> Result<Option<Entry>, CallError> {
     let mut conditions = Conditions::default();
     conditions.add("key = $", key.to_owned());
     let select = format!("SELECT key, tenant, ended_at, body FROM {kind}");
     Ok(conditions.rows(connection, &select, "key", 1, |row| entry(kind, row))?.pop())
 }
 
-fn answer(row: &Row<'_>) -> Result<IdempotencyRecord, FleetStoreError> {
+fn answer(row: &Row<'_>) -> Result<IdempotencyRecord, CallError> {
     let tenant = read::tenant(row, 0)?.ok_or_else(|| crate::store::fleet::column::damaged("a tenant", ""))?;
     let response: String = row.get(4)?;
     Ok(IdempotencyRecord {
@@ -242,7 +242,7 @@ pub(super) fn one_answer(
     connection: &Connection,
     key: &IdempotencyKey,
     now: Time,
-) -> Result<Option<IdempotencyRecord>, FleetStoreError> {
+) -> Result<Option<IdempotencyRecord>, CallError> {
     let mut conditions = Conditions::default();
     conditions.add("tenant = $", key.tenant.to_string());
     conditions.add("key = $", key.key.clone());
@@ -254,7 +254,7 @@ pub(super) fn answers(
     connection: &Connection,
     now: Time,
     page: &Page<IdempotencyKey>,
-) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, FleetStoreError> {
+) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, CallError> {
     let mut conditions = Conditions::default();
     conditions.add("expires_at > $", now.millis());
     if let Some(after) = &page.after {
@@ -269,7 +269,7 @@ pub(super) fn audit(
     connection: &Connection,
     filter: &AuditFilter,
     page: &Page<u64>,
-) -> Result<Paged<AuditEntry, u64>, FleetStoreError> {
+) -> Result<Paged<AuditEntry, u64>, CallError> {
     let mut conditions = Conditions::default();
     if let Some(after) = page.after {
         conditions.add(if down(filter.order) { "number < $" } else { "number > $" }, integer(after));
@@ -297,11 +297,11 @@ pub(super) fn audit(
     Ok(Paged::cut(found, page.size(), |entry| entry.number))
 }
 
-pub(super) fn outbox_len(connection: &Connection) -> Result<u64, FleetStoreError> {
+pub(super) fn outbox_len(connection: &Connection) -> Result<u64, CallError> {
     Ok(natural(connection.query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?))
 }
 
-pub(super) fn outbox(connection: &Connection, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, FleetStoreError> {
+pub(super) fn outbox(connection: &Connection, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, CallError> {
     let mut conditions = Conditions::default();
     if let Some(after) = page.after {
         conditions.add("id > $", integer(after));

@@ -5,7 +5,6 @@
 //! A lock on a file beside the database keeps a second server out; the epoch in the database refuses what an earlier opening
 //! left behind.
 
-mod error;
 mod lists;
 mod open;
 mod read;

@@ -10,51 +10,49 @@ use orlop_core::task::{TaskRef, Usage};
 use orlop_core::time::Time;
 use rusqlite::Row;
 
-use super::error::FleetStoreError;
 use super::write_attempts::ATTEMPT;
 use super::write_jobs::{JOB, UNIT};
 use crate::store::fleet::column::{damaged, gpu, indices, named, natural, small};
+use crate::store::sqlite::error::CallError;
 
-fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, FleetStoreError> {
-    row.get_ref(at)?.as_str().map_err(|_| FleetStoreError::Port(damaged("a text", "something else")))
+fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, CallError> {
+    row.get_ref(at)?.as_str().map_err(|_| CallError::Port(damaged("a text", "something else")))
 }
 
-fn maybe_text<'a>(row: &'a Row<'_>, at: usize) -> Result<Option<&'a str>, FleetStoreError> {
-    row.get_ref(at)?.as_str_or_null().map_err(|_| FleetStoreError::Port(damaged("a text", "something else")))
+fn maybe_text<'a>(row: &'a Row<'_>, at: usize) -> Result<Option<&'a str>, CallError> {
+    row.get_ref(at)?.as_str_or_null().map_err(|_| CallError::Port(damaged("a text", "something else")))
 }
 
-fn owned(row: &Row<'_>, at: usize) -> Result<Option<Text>, FleetStoreError> {
+fn owned(row: &Row<'_>, at: usize) -> Result<Option<Text>, CallError> {
     Ok(maybe_text(row, at)?.map(|text| Text::Owned(text.to_owned())))
 }
 
-fn boxed(row: &Row<'_>, at: usize) -> Result<Option<Box<str>>, FleetStoreError> {
+fn boxed(row: &Row<'_>, at: usize) -> Result<Option<Box<str>>, CallError> {
     Ok(maybe_text(row, at)?.map(Into::into))
 }
 
-fn time(row: &Row<'_>, at: usize) -> Result<Option<Time>, FleetStoreError> {
+fn time(row: &Row<'_>, at: usize) -> Result<Option<Time>, CallError> {
     Ok(row.get::<_, Option<i64>>(at)?.map(Time::from_millis))
 }
 
-fn number<T: TryFrom<i64>>(row: &Row<'_>, at: usize) -> Result<T, FleetStoreError> {
+fn number<T: TryFrom<i64>>(row: &Row<'_>, at: usize) -> Result<T, CallError> {
     Ok(small(row.get(at)?)?)
 }
 
-fn bad_id(error: IdError) -> FleetStoreError {
-    FleetStoreError::Port(
-        Problem::from(std::io::Error::other(error)).because("the fleet store is damaged: restore a backup"),
-    )
+fn bad_id(error: IdError) -> CallError {
+    CallError::Port(Problem::from(std::io::Error::other(error)).because("the fleet store is damaged: restore a backup"))
 }
 
-fn worker(row: &Row<'_>, at: usize) -> Result<Option<WorkerId>, FleetStoreError> {
+fn worker(row: &Row<'_>, at: usize) -> Result<Option<WorkerId>, CallError> {
     maybe_text(row, at)?.map(|text| WorkerId::new(text).map_err(bad_id)).transpose()
 }
 
 /// A tenant, if the column holds one.
-pub(super) fn tenant(row: &Row<'_>, at: usize) -> Result<Option<TenantName>, FleetStoreError> {
+pub(super) fn tenant(row: &Row<'_>, at: usize) -> Result<Option<TenantName>, CallError> {
     maybe_text(row, at)?.map(|text| TenantName::new(text).map_err(bad_id)).transpose()
 }
 
-fn job_id(row: &Row<'_>, at: usize) -> Result<JobId, FleetStoreError> {
+fn job_id(row: &Row<'_>, at: usize) -> Result<JobId, CallError> {
     Ok(JobId::from_u64(natural(row.get(at)?)))
 }
 
@@ -65,12 +63,12 @@ pub(super) fn select_jobs() -> String {
 }
 
 /// A state of a job or an element.
-pub(super) fn state(row: &Row<'_>, at: usize) -> Result<JobState, FleetStoreError> {
+pub(super) fn state(row: &Row<'_>, at: usize) -> Result<JobState, CallError> {
     Ok(named(text(row, at)?)?)
 }
 
 /// A unit whose columns begin at `at`.
-pub(super) fn unit(row: &Row<'_>, at: usize) -> Result<TaskStatus, FleetStoreError> {
+pub(super) fn unit(row: &Row<'_>, at: usize) -> Result<TaskStatus, CallError> {
     let flags: i64 = row.get(at + 4)?;
     Ok(TaskStatus {
         state: named(text(row, at)?)?,
@@ -93,7 +91,7 @@ pub(super) fn unit(row: &Row<'_>, at: usize) -> Result<TaskStatus, FleetStoreErr
 }
 
 /// A job of [`select_jobs`].
-pub(super) fn job(row: &Row<'_>) -> Result<JobRow, FleetStoreError> {
+pub(super) fn job(row: &Row<'_>) -> Result<JobRow, CallError> {
     let hash: [u8; 32] = row.get(32)?;
     let job = NewJob {
         id: job_id(row, 0)?,
@@ -122,7 +120,7 @@ pub(super) const SELECT_RANGES: &str =
     "SELECT job_id, first, last, state, reason, at FROM array_ranges WHERE job_id = ?1 ORDER BY number";
 
 /// A range of [`SELECT_RANGES`].
-pub(super) fn range(row: &Row<'_>) -> Result<RangeChange, FleetStoreError> {
+pub(super) fn range(row: &Row<'_>) -> Result<RangeChange, CallError> {
     Ok(RangeChange {
         job: job_id(row, 0)?,
         first: number(row, 1)?,
@@ -139,7 +137,7 @@ pub(super) fn select_elements() -> String {
 }
 
 /// An element of [`select_elements`].
-pub(super) fn element(row: &Row<'_>) -> Result<ElementRow, FleetStoreError> {
+pub(super) fn element(row: &Row<'_>) -> Result<ElementRow, CallError> {
     Ok(ElementRow { index: number(row, 0)?, unit: unit(row, 1)? })
 }
 
@@ -149,7 +147,7 @@ pub(super) fn select_attempts() -> String {
 }
 
 /// An attempt of [`select_attempts`].
-pub(super) fn attempt(row: &Row<'_>) -> Result<AttemptRow, FleetStoreError> {
+pub(super) fn attempt(row: &Row<'_>) -> Result<AttemptRow, CallError> {
     let id = TaskRef {
         job: job_id(row, 0)?,
         index: number(row, 1)?,

@@ -17,8 +17,8 @@ use orlop_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::error::FleetStoreError;
 use super::{SqliteFleet, lists, open, restore, specs, write_rest};
+use crate::store::sqlite::error::CallError;
 
 /// Reads at once; more wait.
 const AT_ONCE: usize = 4;
@@ -38,7 +38,7 @@ impl Readers {
     /// Carries out a read.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, FleetStoreError> + Send + 'static,
+        work: impl FnOnce(&Connection) -> Result<T, CallError> + Send + 'static,
     ) -> Result<T, Problem> {
         let stopped = || Problem::new(Class::Transient, "the read was given up; the program is ending");
         let _permit = self.permits.acquire().await.map_err(|_| stopped())?;
@@ -46,7 +46,7 @@ impl Readers {
         let read = move || {
             let idle_one = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let connection = idle_one.map_or_else(|| open::reader(&path), Ok)?;
-            let value = work(&connection).map_err(|trouble| trouble.told(&path, "reading"))?;
+            let value = work(&connection).map_err(|trouble| trouble.into_problem("fleet store", &path, "reading"))?;
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
             Ok(value)
         };

@@ -11,12 +11,12 @@ use orlop_core::ports::fleet_store::{
 use orlop_core::task::TaskRef;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-use super::error::FleetStoreError;
 use super::{read, specs};
 use crate::store::fleet::column::{integer, natural};
+use crate::store::sqlite::error::CallError;
 
 /// A job by its id.
-pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<JobRow>, FleetStoreError> {
+pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<JobRow>, CallError> {
     let Ok(number) = i64::try_from(id.as_u64()) else { return Ok(None) };
     let mut statement = connection.prepare_cached(&format!("{} WHERE jobs.id = ?1", read::select_jobs()))?;
     let mut rows = statement.query([number])?;
@@ -24,7 +24,7 @@ pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<JobRow>, 
 }
 
 /// The detail of an attempt.
-pub(super) fn detail(connection: &Connection, id: &TaskRef) -> Result<Option<AttemptDetail>, FleetStoreError> {
+pub(super) fn detail(connection: &Connection, id: &TaskRef) -> Result<Option<AttemptDetail>, CallError> {
     let mut statement = connection.prepare_cached(
         "SELECT body, tail FROM attempt_details
          WHERE job_id = ?1 AND idx = ?2 AND attempt = ?3 AND member = ?4 AND epoch = ?5",
@@ -38,7 +38,7 @@ pub(super) fn detail(connection: &Connection, id: &TaskRef) -> Result<Option<Att
 }
 
 /// A page of live jobs.
-pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<RestorePage, FleetStoreError> {
+pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<RestorePage, CallError> {
     let statement = format!(
         "{} WHERE jobs.finished_at IS NULL AND jobs.id > ?1 ORDER BY jobs.id LIMIT {}",
         read::select_jobs(),
@@ -62,7 +62,7 @@ pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<Res
     Ok(RestorePage { jobs, specs, next })
 }
 
-fn restored(connection: &Connection, attempts: &mut Attempts<'_>, row: JobRow) -> Result<RestoredJob, FleetStoreError> {
+fn restored(connection: &Connection, attempts: &mut Attempts<'_>, row: JobRow) -> Result<RestoredJob, CallError> {
     let mut found = Vec::new();
     if row.job.kind != JobKind::Array {
         attempts.open(row.job.id, None, &mut found)?;
@@ -75,7 +75,7 @@ fn restored(connection: &Connection, attempts: &mut Attempts<'_>, row: JobRow) -
     Ok(RestoredJob { row, elements, attempts: found })
 }
 
-fn spans(connection: &Connection, job: &JobRow) -> Result<Spans, FleetStoreError> {
+fn spans(connection: &Connection, job: &JobRow) -> Result<Spans, CallError> {
     let id = integer(job.job.id.as_u64());
     let mut changes = Vec::new();
     let mut statement = connection.prepare_cached(read::SELECT_RANGES)?;
@@ -87,8 +87,8 @@ fn spans(connection: &Connection, job: &JobRow) -> Result<Spans, FleetStoreError
     let mut rows = statement.query([id])?;
     let mut failure = None;
     let elements = std::iter::from_fn(|| {
-        let next: Result<Option<ElementRow>, FleetStoreError> =
-            rows.next().map_err(FleetStoreError::from).and_then(|row| row.map(read::element).transpose());
+        let next: Result<Option<ElementRow>, CallError> =
+            rows.next().map_err(CallError::from).and_then(|row| row.map(read::element).transpose());
         next.unwrap_or_else(|trouble| {
             failure = Some(trouble);
             None
@@ -105,7 +105,7 @@ struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    fn prepare(connection: &'a Connection) -> Result<Self, FleetStoreError> {
+    fn prepare(connection: &'a Connection) -> Result<Self, CallError> {
         let order = "ORDER BY idx, attempt, member, epoch";
         Ok(Self {
             of_job: connection.prepare_cached(&format!("{} {order}", read::select_attempts()))?,
@@ -114,7 +114,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Adds the attempts of a job or an element that a server has to know.
-    fn open(&mut self, job: JobId, index: Option<u32>, found: &mut Vec<AttemptRow>) -> Result<(), FleetStoreError> {
+    fn open(&mut self, job: JobId, index: Option<u32>, found: &mut Vec<AttemptRow>) -> Result<(), CallError> {
         let id = integer(job.as_u64());
         let mut rows = match index {
             Some(index) => self.of_element.query(params![id, index])?,
@@ -131,7 +131,7 @@ impl<'a> Attempts<'a> {
 }
 
 /// Forgets what is old.
-pub(super) fn retain(connection: &Connection, policy: &Retention) -> Result<Retained, FleetStoreError> {
+pub(super) fn retain(connection: &Connection, policy: &Retention) -> Result<Retained, CallError> {
     let batch = i64::from(policy.batch.max(1));
     let mut retained = Retained { jobs: old_jobs(connection, policy)?, ..Retained::default() };
     let mut uses: BTreeMap<i64, i64> = BTreeMap::new();
@@ -177,7 +177,7 @@ pub(super) fn retain(connection: &Connection, policy: &Retention) -> Result<Reta
 
 /// Jobs that ended before the policy's time. Ids are in order of submission, and a job ends after its submit: the walk ends
 /// at the first job that is too young to have ended before.
-fn old_jobs(connection: &Connection, policy: &Retention) -> Result<Vec<JobId>, FleetStoreError> {
+fn old_jobs(connection: &Connection, policy: &Retention) -> Result<Vec<JobId>, CallError> {
     let mut statement = connection.prepare_cached(
         "SELECT id, submitted_at, finished_at, flow_id IS NOT NULL
             AND EXISTS (SELECT 1 FROM flows WHERE key = flow_id AND ended_at IS NULL) FROM jobs ORDER BY id",

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-use super::error::FleetStoreError;
 use crate::store::fleet::batch::missing;
 use crate::store::fleet::column::integer;
+use crate::store::sqlite::error::CallError;
 
 /// Specs that are remembered before they are sorted into the table.
 const TAIL: usize = 16_384;
@@ -47,7 +47,7 @@ impl SpecNumbers {
         connection: &Connection,
         specs: &[(NewSpec, u64)],
         needed: &HashMap<SpecHash, u64>,
-    ) -> Result<(), FleetStoreError> {
+    ) -> Result<(), CallError> {
         if specs.is_empty() && needed.is_empty() {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl SpecNumbers {
     }
 
     /// The number of a spec that a commit uses.
-    pub(super) fn number(&self, hash: &SpecHash) -> Result<i64, FleetStoreError> {
+    pub(super) fn number(&self, hash: &SpecHash) -> Result<i64, CallError> {
         self.remembered(hash).ok_or_else(|| missing(format_args!("spec {hash}")).into())
     }
 
@@ -90,7 +90,7 @@ impl SpecNumbers {
         tail.or_else(|| self.known.get(hash)).copied()
     }
 
-    fn look_up(&mut self, find: &mut CachedStatement<'_>, hash: &SpecHash) -> Result<Option<i64>, FleetStoreError> {
+    fn look_up(&mut self, find: &mut CachedStatement<'_>, hash: &SpecHash) -> Result<Option<i64>, CallError> {
         if let Some(number) = self.remembered(hash) {
             return Ok(Some(number));
         }
@@ -102,7 +102,7 @@ impl SpecNumbers {
     }
 
     /// Sorts what is remembered into the table of hashes.
-    fn sort_in(&mut self, connection: &Connection) -> Result<(), FleetStoreError> {
+    fn sort_in(&mut self, connection: &Connection) -> Result<(), CallError> {
         let tail = self.tail.take().unwrap_or_default();
         let mut sorted: Vec<(i64, i64)> = tail.iter().map(|(hash, number)| (short(hash), *number)).collect();
         sorted.sort_unstable();
@@ -119,7 +119,7 @@ impl SpecNumbers {
     }
 }
 
-fn read_tail(connection: &Connection) -> Result<HashMap<SpecHash, i64>, FleetStoreError> {
+fn read_tail(connection: &Connection) -> Result<HashMap<SpecHash, i64>, CallError> {
     let mut statement =
         connection.prepare_cached("SELECT hash, id FROM specs WHERE id > (SELECT after FROM spec_tail)")?;
     let mut rows = statement.query([])?;
@@ -132,7 +132,7 @@ fn read_tail(connection: &Connection) -> Result<HashMap<SpecHash, i64>, FleetSto
 }
 
 /// A spec by its hash.
-pub(super) fn find(connection: &Connection, hash: &SpecHash) -> Result<Option<NewSpec>, FleetStoreError> {
+pub(super) fn find(connection: &Connection, hash: &SpecHash) -> Result<Option<NewSpec>, CallError> {
     let mut sorted = connection.prepare_cached(
         "SELECT body FROM spec_hashes JOIN specs ON specs.id = spec_hashes.id
          WHERE spec_hashes.hash = ?1 AND specs.hash = ?2",
@@ -148,7 +148,7 @@ pub(super) fn find(connection: &Connection, hash: &SpecHash) -> Result<Option<Ne
 }
 
 /// Deletes specs that no job uses, so many at most.
-pub(super) fn forget_unused(connection: &Connection, batch: i64) -> Result<usize, FleetStoreError> {
+pub(super) fn forget_unused(connection: &Connection, batch: i64) -> Result<usize, CallError> {
     let mut statement = connection.prepare_cached(
         "DELETE FROM specs WHERE id IN (SELECT id FROM specs WHERE refs = 0 LIMIT ?1) RETURNING hash, id",
     )?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use orlop_core::error::{Class, Problem};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::error::FleetStoreError;
+use crate::store::sqlite::error::CallError;
 use crate::store::sqlite::open::{beside, sync_folder};
 
 /// The reason of an error about a store that is not the one that was here.
@@ -99,7 +99,7 @@ fn of_database(connection: &mut Connection) -> rusqlite::Result<(StampContent, b
 }
 
 /// Counts a transaction, within it.
-pub(super) fn count(connection: &Connection, commits: u64) -> Result<(), FleetStoreError> {
+pub(super) fn count(connection: &Connection, commits: u64) -> Result<(), CallError> {
     let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('commits', ?1)")?;
     statement.execute([commits.to_string()])?;
     Ok(())
@@ -112,7 +112,7 @@ impl Stamp {
     /// # Errors
     /// Invalid with [`NOT_THE_SAME`] where it is not the same or an older one; those of the file system.
     pub(super) fn open(path: &Path, connection: &mut Connection, accept: bool) -> Result<Self, Problem> {
-        let sqlite = |error: rusqlite::Error| FleetStoreError::from(error).told(path, "opening");
+        let sqlite = |error: rusqlite::Error| CallError::from(error).into_problem("fleet store", path, "opening");
         let at = place(path, ".stamp");
         let system = |error: io::Error| {
             let class = Problem::from(io::Error::from(error.kind())).class;

@@ -9,12 +9,12 @@ use orlop_core::ports::fleet_store::Holder;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::mpsc;
 
-use super::error::FleetStoreError;
 use super::open::Writer;
 use super::specs::SpecNumbers;
 use super::{restore, stamp, write_attempts, write_jobs, write_rest};
 use crate::store::fleet::batch::Batch;
 use crate::store::fleet::request::{Answer, Commit, Request, gather, together};
+use crate::store::sqlite::error::CallError;
 
 /// What the thread counts for its owner.
 #[derive(Debug, Default)]
@@ -73,12 +73,15 @@ impl Work {
             return;
         }
         for Commit { epoch, turns, answer } in group {
-            let written = Batch::of(turns).map_err(FleetStoreError::from).and_then(|batch| self.commit(epoch, &batch));
-            drop(answer.send(written.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
+            let written = Batch::of(turns).map_err(CallError::from).and_then(|batch| self.commit(epoch, &batch));
+            drop(
+                answer
+                    .send(written.map_err(|trouble| trouble.into_problem("fleet store", &self.writer.path, "writing"))),
+            );
         }
     }
 
-    fn commit(&mut self, epoch: Epoch, batch: &Batch) -> Result<(), FleetStoreError> {
+    fn commit(&mut self, epoch: Epoch, batch: &Batch) -> Result<(), CallError> {
         let specs = &mut self.specs;
         let written = in_transaction(&mut self.writer, Some(epoch), |connection| write(connection, batch, specs));
         match &written {
@@ -94,25 +97,25 @@ impl Work {
         if let Ok(epoch) = &taken {
             self.writer.stamp.acquired(epoch.0, &self.writer.path);
         }
-        drop(answer.send(taken.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
+        drop(answer.send(taken.map_err(|trouble| trouble.into_problem("fleet store", &self.writer.path, "writing"))));
     }
 
     fn serve<T>(
         &mut self,
         answer: Answer<T>,
         fence: Option<Epoch>,
-        work: impl FnOnce(&Connection) -> Result<T, FleetStoreError>,
+        work: impl FnOnce(&Connection) -> Result<T, CallError>,
     ) {
         let done = in_transaction(&mut self.writer, fence, work);
-        drop(answer.send(done.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
+        drop(answer.send(done.map_err(|trouble| trouble.into_problem("fleet store", &self.writer.path, "writing"))));
     }
 }
 
 fn in_transaction<T>(
     writer: &mut Writer,
     fence: Option<Epoch>,
-    work: impl FnOnce(&Connection) -> Result<T, FleetStoreError>,
-) -> Result<T, FleetStoreError> {
+    work: impl FnOnce(&Connection) -> Result<T, CallError>,
+) -> Result<T, CallError> {
     let number = writer.stamp.check()?;
     let transaction = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(epoch) = fence {
@@ -125,7 +128,7 @@ fn in_transaction<T>(
     Ok(value)
 }
 
-fn write(connection: &Connection, batch: &Batch, specs: &mut SpecNumbers) -> Result<(), FleetStoreError> {
+fn write(connection: &Connection, batch: &Batch, specs: &mut SpecNumbers) -> Result<(), CallError> {
     write_jobs::expect_jobs(connection, &batch.named_jobs())?;
     specs.write(connection, &batch.specs, &batch.needed)?;
     write_jobs::insert_jobs(connection, &batch.jobs, specs)?;

@@ -6,16 +6,16 @@ use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use rusqlite::{Connection, Statement, params};
 
-use super::error::{FleetStoreError, is_double, is_second_final};
 use crate::store::fleet::batch::{double, final_twice, missing};
 use crate::store::fleet::column::{gpu_text, integer};
+use crate::store::sqlite::error::{CallError, is_double, is_second_final};
 
 /// Columns of an attempt.
 pub(super) const ATTEMPT: &str = "job_id, idx, attempt, member, epoch, worker, incarnation, mode, assigned_at, state, \
                                   accepted_at, started_at, finished_at, final, exit_code, signal, reason, cpu_ms, \
                                   max_rss, io_read, io_write, gpu";
 
-fn refused(id: &TaskRef, error: rusqlite::Error) -> FleetStoreError {
+fn refused(id: &TaskRef, error: rusqlite::Error) -> CallError {
     let TaskRef { job, index, attempt, .. } = id;
     match error {
         error if is_second_final(&error) => final_twice(format_args!("{job}.{index}")).into(),
@@ -45,7 +45,7 @@ fn bind_end(statement: &mut Statement<'_>, at: usize, end: Option<&AttemptEnd>) 
 }
 
 /// Stores new attempts.
-pub(super) fn insert(connection: &Connection, attempts: &[AttemptRow]) -> Result<(), FleetStoreError> {
+pub(super) fn insert(connection: &Connection, attempts: &[AttemptRow]) -> Result<(), CallError> {
     if attempts.is_empty() {
         return Ok(());
     }
@@ -74,7 +74,7 @@ const CHANGE: &str = "UPDATE attempts SET state = ?6, accepted_at = coalesce(?7,
 const WHICH: &str = "WHERE job_id = ?1 AND idx = ?2 AND attempt = ?3 AND member = ?4 AND epoch = ?5";
 
 /// Changes stored attempts.
-pub(super) fn change(connection: &Connection, changes: &[AttemptChange]) -> Result<(), FleetStoreError> {
+pub(super) fn change(connection: &Connection, changes: &[AttemptChange]) -> Result<(), CallError> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -103,10 +103,7 @@ pub(super) fn change(connection: &Connection, changes: &[AttemptChange]) -> Resu
 }
 
 /// Stores details; later ones replace.
-pub(super) fn write_details(
-    connection: &Connection,
-    details: &[(TaskRef, AttemptDetail)],
-) -> Result<(), FleetStoreError> {
+pub(super) fn write_details(connection: &Connection, details: &[(TaskRef, AttemptDetail)]) -> Result<(), CallError> {
     if details.is_empty() {
         return Ok(());
     }

@@ -6,10 +6,10 @@ use orlop_core::ports::fleet_store::{ElementChange, JobChange, JobRow, RangeChan
 use orlop_core::time::Time;
 use rusqlite::{Connection, Statement, params};
 
-use super::error::{FleetStoreError, is_double};
 use super::specs::SpecNumbers;
 use crate::store::fleet::batch::{double, missing};
 use crate::store::fleet::column::{indices_text, integer};
+use crate::store::sqlite::error::{CallError, is_double};
 
 /// Columns of a unit, in the order in which [`bind_unit`] binds them.
 pub(super) const UNIT: &str = "state, reason, attempt, epoch, flags, retries, infra, worker, avoid, due_at, queued_at, \
@@ -43,11 +43,7 @@ pub(super) const JOB: &str = "id, tenant, spec_id, kind, count, indices, priorit
                               submitted_at, flow_id, step, retry_of, correlation_id, traceparent, revision";
 
 /// Stores new jobs.
-pub(super) fn insert_jobs(
-    connection: &Connection,
-    jobs: &[JobRow],
-    specs: &SpecNumbers,
-) -> Result<(), FleetStoreError> {
+pub(super) fn insert_jobs(connection: &Connection, jobs: &[JobRow], specs: &SpecNumbers) -> Result<(), CallError> {
     if jobs.is_empty() {
         return Ok(());
     }
@@ -75,8 +71,8 @@ pub(super) fn insert_jobs(
         s.raw_bind_parameter(18, integer(*revision))?;
         bind_unit(s, 19, unit)?;
         s.raw_execute().map_err(|error| match is_double(&error) {
-            true => FleetStoreError::Port(double(format_args!("job {}", job.id))),
-            false => FleetStoreError::Sqlite(error),
+            true => CallError::Port(double(format_args!("job {}", job.id))),
+            false => CallError::Sqlite(error),
         })?;
     }
     Ok(())
@@ -89,7 +85,7 @@ const CHANGE: &str = "UPDATE jobs SET revision = ?2, state = ?3, reason = ?4, at
                       exit_code = coalesce(?16, exit_code)";
 
 /// Changes stored jobs.
-pub(super) fn change_jobs(connection: &Connection, changes: &[JobChange]) -> Result<(), FleetStoreError> {
+pub(super) fn change_jobs(connection: &Connection, changes: &[JobChange]) -> Result<(), CallError> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -109,7 +105,7 @@ pub(super) fn change_jobs(connection: &Connection, changes: &[JobChange]) -> Res
 }
 
 /// Refuses jobs that are not stored.
-pub(super) fn expect_jobs(connection: &Connection, ids: &[JobId]) -> Result<(), FleetStoreError> {
+pub(super) fn expect_jobs(connection: &Connection, ids: &[JobId]) -> Result<(), CallError> {
     let mut statement = connection.prepare_cached("SELECT 1 FROM jobs WHERE id = ?1")?;
     for id in ids {
         if !statement.exists([integer(id.as_u64())])? {
@@ -120,7 +116,7 @@ pub(super) fn expect_jobs(connection: &Connection, ids: &[JobId]) -> Result<(), 
 }
 
 /// Stores ranges behind those of their arrays.
-pub(super) fn insert_ranges(connection: &Connection, ranges: &[RangeChange]) -> Result<(), FleetStoreError> {
+pub(super) fn insert_ranges(connection: &Connection, ranges: &[RangeChange]) -> Result<(), CallError> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO array_ranges (job_id, number, first, last, state, reason, at)
          SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, ?6 FROM array_ranges WHERE job_id = ?1",
@@ -134,7 +130,7 @@ pub(super) fn insert_ranges(connection: &Connection, ranges: &[RangeChange]) -> 
 }
 
 /// Stores elements, or changes those that are stored.
-pub(super) fn write_elements(connection: &Connection, elements: &[ElementChange]) -> Result<(), FleetStoreError> {
+pub(super) fn write_elements(connection: &Connection, elements: &[ElementChange]) -> Result<(), CallError> {
     if elements.is_empty() {
         return Ok(());
     }

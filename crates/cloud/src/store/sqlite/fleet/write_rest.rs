@@ -6,14 +6,14 @@ use orlop_core::ports::fleet_store::{AuditEntry, Entry, FENCED, Holder, Idempote
 use orlop_core::time::Time;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::error::FleetStoreError;
 use crate::store::fleet::column::{integer, natural};
+use crate::store::sqlite::error::CallError;
 
 /// Stores documents, or deletes those that go.
 pub(super) fn write_entries(
     connection: &Connection,
     entries: &[(Kind, String, Option<Entry>)],
-) -> Result<(), FleetStoreError> {
+) -> Result<(), CallError> {
     for (kind, key, entry) in entries {
         match entry {
             Some(entry) => {
@@ -32,7 +32,7 @@ pub(super) fn write_entries(
 }
 
 /// Stores answers under their keys.
-pub(super) fn write_keys(connection: &Connection, keys: &[IdempotencyRecord]) -> Result<(), FleetStoreError> {
+pub(super) fn write_keys(connection: &Connection, keys: &[IdempotencyRecord]) -> Result<(), CallError> {
     let mut statement = connection.prepare_cached(
         "INSERT OR REPLACE INTO idempotency (tenant, key, body_hash, status, response, expires_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -46,7 +46,7 @@ pub(super) fn write_keys(connection: &Connection, keys: &[IdempotencyRecord]) ->
 }
 
 /// Stores lines of the audit trail.
-pub(super) fn insert_audit(connection: &Connection, lines: &[AuditEntry]) -> Result<(), FleetStoreError> {
+pub(super) fn insert_audit(connection: &Connection, lines: &[AuditEntry]) -> Result<(), CallError> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO audit (time, actor, tenant, action, target, outcome, request_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
@@ -59,7 +59,7 @@ pub(super) fn insert_audit(connection: &Connection, lines: &[AuditEntry]) -> Res
 }
 
 /// Stores events.
-pub(super) fn insert_events(connection: &Connection, events: &[OutboxEvent]) -> Result<(), FleetStoreError> {
+pub(super) fn insert_events(connection: &Connection, events: &[OutboxEvent]) -> Result<(), CallError> {
     let mut statement = connection.prepare_cached("INSERT INTO outbox (subject, body) VALUES (?1, ?2)")?;
     for event in events {
         statement.execute(params![&*event.subject, &*event.body])?;
@@ -68,7 +68,7 @@ pub(super) fn insert_events(connection: &Connection, events: &[OutboxEvent]) -> 
 }
 
 /// Deletes events.
-pub(super) fn confirm(connection: &Connection, ids: &[u64]) -> Result<(), FleetStoreError> {
+pub(super) fn confirm(connection: &Connection, ids: &[u64]) -> Result<(), CallError> {
     let mut statement = connection.prepare_cached("DELETE FROM outbox WHERE id = ?1")?;
     for id in ids {
         statement.execute([integer(*id)])?;
@@ -77,7 +77,7 @@ pub(super) fn confirm(connection: &Connection, ids: &[u64]) -> Result<(), FleetS
 }
 
 /// Who leads or led last.
-pub(super) fn leader(connection: &Connection) -> Result<Option<Leader>, FleetStoreError> {
+pub(super) fn leader(connection: &Connection) -> Result<Option<Leader>, CallError> {
     let mut statement = connection.prepare_cached("SELECT holder, url, epoch FROM leader")?;
     let row = statement.query_row([], |row| {
         let epoch = Epoch(natural(row.get(2)?));
@@ -87,7 +87,7 @@ pub(super) fn leader(connection: &Connection) -> Result<Option<Leader>, FleetSto
 }
 
 /// Refuses an epoch that does not lead.
-pub(super) fn fence(connection: &Connection, epoch: Epoch) -> Result<(), FleetStoreError> {
+pub(super) fn fence(connection: &Connection, epoch: Epoch) -> Result<(), CallError> {
     let leader = leader(connection)?;
     let newest = leader.as_ref().map_or(Epoch(0), |leader| leader.epoch);
     if leader.is_some_and(|leader| leader.epoch == epoch && !leader.holder.is_empty()) {
@@ -98,7 +98,7 @@ pub(super) fn fence(connection: &Connection, epoch: Epoch) -> Result<(), FleetSt
 }
 
 /// Takes leadership: the file's lock keeps other servers out.
-pub(super) fn acquire(connection: &Connection, holder: &Holder) -> Result<Epoch, FleetStoreError> {
+pub(super) fn acquire(connection: &Connection, holder: &Holder) -> Result<Epoch, CallError> {
     let newest = leader(connection)?.map_or(Epoch(0), |leader| leader.epoch).next();
     // Ids of jobs carry the epoch, and must stay below 2^63.
     if newest.0 > JobId::MAX_EPOCH.0 / 2 {
@@ -112,7 +112,7 @@ pub(super) fn acquire(connection: &Connection, holder: &Holder) -> Result<Epoch,
 }
 
 /// Gives leadership up.
-pub(super) fn release(connection: &Connection, epoch: Epoch) -> Result<(), FleetStoreError> {
+pub(super) fn release(connection: &Connection, epoch: Epoch) -> Result<(), CallError> {
     let mut statement = connection.prepare_cached("UPDATE leader SET holder = '', url = '' WHERE epoch = ?1")?;
     statement.execute([integer(epoch.0)])?;
     Ok(())
