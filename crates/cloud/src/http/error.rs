@@ -1,7 +1,6 @@
 //! Errors of downloads in words. Owns the classes of answers, and that no message holds a header, a password or a query,
 //! which may be a signature.
 
-use std::error::Error as _;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +8,8 @@ use std::time::Duration;
 use orlop_core::error::{Class, Problem};
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Response, Url};
+
+use super::client::why;
 
 /// The longest wait an answer can ask for.
 const PATIENCE: u64 = 24 * 60 * 60;
@@ -49,7 +50,7 @@ pub(super) fn too_large(url: &Url, limit: u64) -> Problem {
 }
 
 /// No answer, or not all of it.
-pub(super) fn failed(url: &Url, error: reqwest::Error) -> Problem {
+pub(super) fn failed(url: &Url, error: &reqwest::Error) -> Problem {
     let shown = shown(url);
     let message = if error.is_timeout() && error.is_connect() {
         format!("{shown} cannot be reached in time")
@@ -62,14 +63,7 @@ pub(super) fn failed(url: &Url, error: reqwest::Error) -> Problem {
     } else {
         format!("{shown} broke off")
     };
-    // The library's own words, without the URL, which may hold a secret.
-    let error = error.without_url();
-    let mut words = String::new();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words = cause.to_string();
-        source = cause.source();
-    }
+    let words = why(error);
     let message = if words.is_empty() { message } else { format!("{message}: {words}") };
     unavailable(Class::Transient, message)
 }

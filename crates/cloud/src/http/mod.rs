@@ -1,13 +1,14 @@
 //! Downloads of artifacts over HTTP (port [`Download`]). Owns redirects, limits and times; what the bytes mean
 //! is the consumer's. Headers of a source are sent to its own host only, and never appear in a message.
 
+mod client;
 mod error;
 mod redirect;
 #[cfg(feature = "s3")]
 mod signed;
 #[cfg(test)]
 mod tests;
-pub(crate) mod tls;
+mod tls;
 mod upload;
 
 use std::fs::Permissions;
@@ -19,19 +20,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_core::error::{Class, Problem};
 use orlop_core::spec::artifact::HttpSource;
+pub use reqwest::Client;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
+use reqwest::{Response, StatusCode, Url};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
+#[cfg(feature = "openstack")]
+pub(crate) use self::client::why;
 #[cfg(feature = "s3")]
 pub(crate) use self::error::refused;
 use self::error::{occupied, shown, unavailable, writing};
 use self::redirect::Trail;
 use crate::download::Download;
 
-pub use self::tls::system_trust;
+pub use self::client::{ClientOptions, Via};
+pub use self::tls::Trust;
 pub use self::upload::{DIGEST, Upload};
 
 /// How large a download may be and how long it may stand still.
@@ -65,7 +70,7 @@ impl HttpDownload {
     /// # Errors
     /// Fatal when TLS cannot be set up.
     pub fn new(options: Options) -> Result<Self, Problem> {
-        Self::build(options, Client::builder())
+        Self::build(options, Via::Environment)
     }
 
     /// One that goes through no proxy, whatever the environment says: what it carries is for the service that it is sent to.
@@ -73,19 +78,12 @@ impl HttpDownload {
     /// # Errors
     /// As of [`HttpDownload::new`].
     pub fn direct(options: Options) -> Result<Self, Problem> {
-        Self::build(options, Client::builder().no_proxy())
+        Self::build(options, Via::Nothing)
     }
 
-    fn build(options: Options, client: ClientBuilder) -> Result<Self, Problem> {
-        let client = client
-            .tls_backend_preconfigured(tls::system_trust()?)
-            // Redirects are followed here, since it depends on them which headers are sent.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(options.connect_timeout)
-            .read_timeout(options.idle_timeout)
-            .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| Problem::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
+    fn build(options: Options, via: Via<'_>) -> Result<Self, Problem> {
+        let (connect_timeout, idle_timeout) = (options.connect_timeout, Some(options.idle_timeout));
+        let client = ClientOptions { via, connect_timeout, idle_timeout, ..ClientOptions::default() }.build()?;
         Ok(Self { client, options })
     }
 
@@ -98,7 +96,7 @@ impl HttpDownload {
             if trail.is_at_home() {
                 request = request.headers(headers.clone());
             }
-            let response = request.send().await.map_err(|error| error::failed(trail.url(), error))?;
+            let response = request.send().await.map_err(|error| error::failed(trail.url(), &error))?;
             match response.status() {
                 StatusCode::OK => return Ok((response, trail)),
                 status if redirect::is_one(status) => trail.follow(&response)?,
@@ -114,7 +112,9 @@ impl HttpDownload {
             return Err(too_large());
         }
         let mut received = 0_u64;
-        while let Some(chunk) = response.chunk().await.map_err(|error| ReceiveError::Port(error::failed(url, error)))? {
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| ReceiveError::Port(error::failed(url, &error)))?
+        {
             received = received.saturating_add(chunk.len() as u64);
             if received > limit {
                 return Err(too_large());

@@ -26,7 +26,7 @@ impl HttpDownload {
             request = request.header(CONTENT_TYPE, kind);
         }
         let request = request.header(CONTENT_LENGTH, bytes).body(body);
-        request.send().await.map_err(|error| failed(url, error))
+        request.send().await.map_err(|error| failed(url, &error))
     }
 
     /// Writes an answer into a file, within the limit.

@@ -105,7 +105,7 @@ async fn fetch_from(source: &HttpSource) -> Result<Vec<u8>, Problem> {
 async fn fetch_by(source: &HttpSource, options: Options) -> Result<Vec<u8>, Problem> {
     let folder = TempDir::new().unwrap();
     let target = folder.path().join("target");
-    let download = HttpDownload::build(options, Client::builder().no_proxy()).unwrap();
+    let download = HttpDownload::direct(options).unwrap();
     let result = download.fetch(source, &target).await;
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     match result {
@@ -314,7 +314,7 @@ async fn what_is_at_the_target_stays() {
     let folder = TempDir::new().unwrap();
     let target = folder.path().join("target");
     std::fs::write(&target, "mine").unwrap();
-    let download = HttpDownload::build(patient(), Client::builder().no_proxy()).unwrap();
+    let download = HttpDownload::direct(patient()).unwrap();
     assert_eq!(download.fetch(&source(&server.url), &target).await.unwrap_err().class, Class::Exists);
     assert_eq!(std::fs::read(&target).unwrap(), b"mine");
     let nowhere = folder.path().join("no/target");
@@ -327,7 +327,7 @@ async fn a_dropped_download_leaves_nothing() {
     let server = Server::new(move |_| half.to_owned(), Then::Wait).await;
     let folder = TempDir::new().unwrap();
     let target = folder.path().join("target");
-    let download = HttpDownload::build(patient(), Client::builder().no_proxy()).unwrap();
+    let download = HttpDownload::direct(patient()).unwrap();
     let source = source(&server.url);
     let fetch = download.fetch(&source, &target);
     assert!(tokio::time::timeout(Duration::from_millis(300), fetch).await.is_err());

@@ -37,7 +37,7 @@ impl HttpDownload {
         let request = self.client.put(trail.url().clone()).header(AUTHORIZATION, secret);
         let request = request.header(CONTENT_TYPE, "application/octet-stream").header(DIGEST, &upload.sha256);
         let response = request.body(upload.content.clone()).send().await;
-        let response = response.map_err(|error| failed(trail.url(), error))?;
+        let response = response.map_err(|error| failed(trail.url(), &error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(());

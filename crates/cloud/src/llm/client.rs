@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::request::{Meaning, Shape, body, meaning};
 use super::settings::Settings;
-use crate::http::tls;
+use crate::http::{ClientOptions, Via};
 use crate::private_url::is_here;
 
 /// How long a connection may take.
@@ -26,7 +26,7 @@ const MAX_BODY: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Client {
     settings: Settings,
-    http: reqwest::Client,
+    http: crate::http::Client,
     headers: HeaderMap,
     /// What the endpoint was found to know; it stays so for the run.
     shape: Mutex<Shape>,
@@ -39,18 +39,9 @@ impl Client {
     /// # Errors
     /// Fatal when TLS cannot be set up; Invalid when the key cannot be sent.
     pub fn new(settings: Settings) -> Result<Self, Problem> {
-        let mut builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls::system_trust()?)
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIME)
-            .timeout(settings.timeout)
-            .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")));
-        if is_here(&settings.base_url) {
-            builder = builder.no_proxy();
-        }
-        let http = builder
-            .build()
-            .map_err(|error| Problem::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
+        let via = if is_here(&settings.base_url) { Via::Nothing } else { Via::Environment };
+        let (connect_timeout, timeout) = (CONNECT_TIME, Some(settings.timeout));
+        let http = ClientOptions { via, connect_timeout, timeout, ..ClientOptions::default() }.build()?;
         let headers = headers(&settings)?;
         Ok(Self { settings, http, headers, shape: Mutex::default(), pause: Duration::from_secs(1) })
     }

@@ -146,11 +146,11 @@ impl fmt::Debug for Token {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// Nobody listens, or the name leads nowhere.
-    #[error("cannot be reached")]
-    Refused,
+    /// Nothing was sent: nobody listens, the name leads nowhere, or the like.
+    #[error("cannot be reached: {0}")]
+    Refused(String),
     /// No secure connection.
     #[error("has no certificate that this machine trusts; give --ca-cert")]
     Tls,

@@ -255,7 +255,7 @@ mod tests {
     async fn an_answer_is_kept_for_a_day_and_asked_for_anew_on_request() {
         let bench = Bench::new();
         bench.at(0, Keep::Use).await.unwrap();
-        bench.answers(Err(Lost::Refused));
+        bench.answers(Err(Lost::Refused("nobody listens".to_owned())));
         assert_eq!(bench.at(23, Keep::Use).await.unwrap().variants.len(), 2);
         assert_eq!(bench.asked(), 1, "it was kept");
         assert!(bench.at(24, Keep::Use).await.is_err(), "what is older than a day is not believed");

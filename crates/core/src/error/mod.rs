@@ -76,6 +76,21 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// The innermost cause of an error, which is what people can act on; the error itself where it has none.
+///
+/// ```
+/// use orlop_core::error::innermost;
+/// let error = std::io::Error::other("no room");
+/// assert_eq!(innermost(&error).to_string(), "no room");
+/// ```
+#[must_use]
+pub fn innermost<'a>(mut error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    error
+}
+
 /// The path of an error that says that there is no such flow.
 pub const FLOW: &str = "flow";
 /// The path of errors about values that are given for the parameters of a flow.

@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
-use axum::http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_util::client::legacy::Client as Transport;
-use hyper_util::rt::TokioExecutor;
-use orlop_core::error::{CallDetails, Code, Problem, QuotaUse};
+use http_body_util::{BodyExt as _, Limited};
+use orlop_cloud::http::{Client as Http, ClientOptions, Trust, Via};
+use orlop_core::error::{CallDetails, Code, Problem, QuotaUse, innermost};
 use serde_json::Value;
 
 use super::super::failure::{Exit, Failure};
 use super::again::as_allowed;
-use super::transport::Connector;
 use crate::api::{BASE, ProblemView, is_loopback};
 use crate::host::client_token;
 
 /// What is wrong where somebody listens on this machine who is not known.
 const NOBODY: &str = "no server of this user listens there; name the file of its token with --token-file FILE or ORLOP_TOKEN_FILE, or \
                       put the token into ORLOP_TOKEN";
+/// How long connecting may take, the handshake included.
+const CONNECTING: Duration = Duration::from_secs(5);
 /// The longest answer that is read.
 const ANSWER: usize = 256 << 20;
 /// How long a server may take for a whole answer, beside the time it was asked to wait. One that is stopped accepts
@@ -49,7 +49,7 @@ pub(super) struct Client {
     servers: Vec<Server>,
     /// The token that was given.
     token: Option<HeaderValue>,
-    transport: Transport<Connector, Full<Bytes>>,
+    http: Http,
     /// It was reported that requests wait.
     waits: AtomicBool,
 }
@@ -179,9 +179,8 @@ impl Client {
             read.push(Server { url: server.to_owned(), scheme, here, ours: AtomicBool::new(false) });
         }
         let token = token.as_deref().map(header).transpose()?;
-        let connector = if secure { Connector::secure(authority)? } else { Connector::plain() };
-        let transport = Transport::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { servers: read, token, transport, waits: AtomicBool::new(false) })
+        let http = if secure { secured(authority)? } else { over(Trust::Nobody)? };
+        Ok(Self { servers: read, token, http, waits: AtomicBool::new(false) })
     }
 
     /// A key for a request that must take effect once though it may be sent to one server after the other.
@@ -285,25 +284,63 @@ impl Client {
     /// Sends a request.
     async fn send(&self, server: &Server, asked: &ApiRequest<'_>) -> Result<Response<Body>, Failure> {
         let (url, token) = self.way(server, &asked.path).await?;
-        let mut request = Request::builder().method(&asked.method).uri(format!("{url}{BASE}{}", asked.path));
-        request = request.header("user-agent", concat!("orlop/", env!("CARGO_PKG_VERSION")));
-        if let Some(token) = token {
-            request = request.header(AUTHORIZATION, token);
+        let part = |part: &str| matches!(part, "." | "..");
+        if asked.path.split('?').next().is_some_and(|path| path.split('/').any(part)) {
+            return Err(Failure::usage("`.` and `..` name nothing; use the name or id of what is meant"));
         }
+        let mut headers = HeaderMap::new();
+        headers.extend(token.map(|token| (AUTHORIZATION, token)));
         for (name, value) in &asked.headers {
-            request = request.header(HeaderName::from_static(name), value);
+            let value = HeaderValue::from_str(value).map_err(|error| unmade(&error))?;
+            headers.insert(HeaderName::from_static(name), value);
         }
         if asked.bytes.is_some() {
-            request = request.header(CONTENT_TYPE, "application/octet-stream");
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         } else if asked.body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let body = asked.body.map(|body| Bytes::from(body.to_string()));
-        let request = request.body(Full::from(asked.bytes.clone().or(body).unwrap_or_default()));
-        let request = request.map_err(|error| Failure::usage(format!("the request cannot be made: {error}")))?;
-        let answer = self.transport.request(request).await.map_err(|error| lost(&server.url, &cause(&error)))?;
-        Ok(answer.map(Body::new))
+        let request = self.http.request(asked.method.clone(), format!("{url}{BASE}{}", asked.path)).headers(headers);
+        let answer = request.body(asked.bytes.clone().or(body).unwrap_or_default()).send().await;
+        let answer = answer.map_err(|error| {
+            let error = error.without_url();
+            if error.is_builder() {
+                unmade(innermost(&error))
+            } else if error.is_connect() && error.is_timeout() {
+                lost(&server.url, &format!("connecting took longer than {} s", CONNECTING.as_secs()))
+            } else {
+                lost(&server.url, innermost(&error))
+            }
+        })?;
+        Ok(Response::from(answer).map(Body::new))
     }
+}
+
+/// What asks servers. None is asked through a proxy: who asks a fleet is in its network, and its token is for nobody else.
+fn over(trust: Trust<'_>) -> Result<Http, Failure> {
+    let options = ClientOptions {
+        trust,
+        via: Via::Nothing,
+        connect_timeout: CONNECTING,
+        http2: false,
+        ..ClientOptions::default()
+    };
+    options.build().map_err(|error| Failure::usage(error.chain()))
+}
+
+/// What asks servers with TLS, too: with certificates of the authorities in a file (PEM), else of the system's.
+fn secured(authority: Option<&Path>) -> Result<Http, Failure> {
+    let Some(path) = authority else { return over(Trust::System) };
+    let unusable = |error: &dyn std::fmt::Display| {
+        Failure::usage(format!("the authority in {} cannot be used: {error}", path.display()))
+    };
+    let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
+    over(Trust::Only(&pem)).map_err(|error| unusable(&error))
+}
+
+/// A request that cannot be sent as it is.
+fn unmade(error: &dyn std::fmt::Display) -> Failure {
+    Failure::usage(format!("the request cannot be made: {error}"))
 }
 
 /// Waits for an answer, but not for ever.
@@ -326,7 +363,7 @@ async fn in_time<T>(
 
 /// Reads an answer.
 async fn read(server: &str, body: Body) -> Result<Bytes, Failure> {
-    Ok(Limited::new(body, ANSWER).collect().await.map_err(|error| lost(server, &error))?.to_bytes())
+    Ok(Limited::new(body, ANSWER).collect().await.map_err(|error| lost(server, innermost(&*error)))?.to_bytes())
 }
 
 /// A server that cannot be reached.
@@ -334,15 +371,6 @@ fn lost(server: &str, error: &dyn std::fmt::Display) -> Failure {
     let error = error.to_string();
     let hint = super::hint::of_connection(server, &error);
     Failure::unreachable(format!("{server} cannot be reached: {error}; {hint}"))
-}
-
-/// The innermost cause of a failure to connect: that is what people can act on.
-fn cause(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(next) = inner.source() {
-        inner = next;
-    }
-    inner.to_string()
 }
 
 /// What a server said went wrong.
@@ -382,6 +410,18 @@ mod tests {
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(failure.to_string().contains("did not answer within 35 s"), "{failure}");
         assert!(client.open(ApiRequest::get("/events")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn dots_in_place_of_a_name_lead_to_nothing_else() {
+        let client = Client::new("http://127.0.0.1:1", Some("any".to_owned()), None, false).unwrap();
+        let exit = async |path: &str| client.ask(ApiRequest::post(path, None)).await.unwrap_err().exit;
+        for path in ["/jobs/..", "/workers/../drain", "/jobs/./logs?follow=true"] {
+            assert_eq!(exit(path).await, Exit::Usage, "{path}");
+        }
+        for path in ["/jobs/...", "/jobs/a..b", "/jobs?label=/../"] {
+            assert_eq!(exit(path).await, Exit::Unreachable, "{path}");
+        }
     }
 
     #[test]

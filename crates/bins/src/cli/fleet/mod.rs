@@ -27,7 +27,6 @@ mod target;
 mod tasks;
 mod token;
 mod top;
-mod transport;
 mod up;
 mod wait;
 mod workers;

@@ -140,8 +140,13 @@ impl Secured {
     }
 
     fn orlop(&self, args: &[&str]) -> Gave {
+        self.orlop_with(&[], args)
+    }
+
+    /// Runs a verb with further variables.
+    fn orlop_with(&self, more: &[(&str, &str)], args: &[&str]) -> Gave {
         let access = [("ORLOP_TOKEN", self.token.as_str()), ("ORLOP_CA_FILE", self.ca.as_str())];
-        self.programs.orlop_with(&self.scheduler.rest, &access, args)
+        self.programs.orlop_with(&self.scheduler.rest, &[&access[..], more].concat(), args)
     }
 
     /// A new join token, in a file.
@@ -370,4 +375,15 @@ async fn a_worker_fetches_artifacts_of_its_own_attempts_only() {
         let refused = refused.unwrap_or_else(|| panic!("{of:?}: it was given")).code;
         assert!(matches!(refused, Code::Forbidden | Code::NotFound), "{of:?}: {refused:?}");
     }
+}
+
+#[test]
+fn no_server_is_asked_through_a_proxy_of_the_environment() {
+    let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, "http://127.0.0.1:1"));
+    let secured = Secured::new().orlop_with(&proxies, &["jobs"]);
+    assert_eq!(secured.code, 0, "{secured:?}");
+    let programs = Programs::new();
+    let plain = programs.scheduler("s1", &[]);
+    let gave = programs.orlop_with(&plain.rest, &proxies, &["jobs"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
 }

@@ -154,6 +154,27 @@ fn a_site_that_is_away_is_named_and_passed_over() {
 }
 
 #[test]
+fn a_site_that_refuses_the_credential_is_named_where_there_are_several() {
+    let both = Two::new();
+    let path = both.one.bench.path("clouds.yaml");
+    let text = std::fs::read_to_string(&path).expect("the clouds");
+    std::fs::write(&path, text.replacen(PASSWORD, "planted-wrong-password", 1)).expect("the clouds");
+    let told = |args: &[&str]| {
+        let gave = both.run(args);
+        assert_eq!(gave.code, 6, "{args:?}: {gave:?}");
+        gave.json()["error"]["message"].as_str().expect("words").to_owned()
+    };
+    let plan = |sites: &'static str| ["plan", "--repo", "repo", "--allow-local", "--site", sites, "--output", "json"];
+    let nodes = ["catalog", "nodes", "--site", "one,two", "--output", "json"];
+    let images = ["catalog", "images", "--site", "one,two", "--output", "json"];
+    for args in [&Two::demo(&[])[..], &plan("one,two"), &nodes, &images] {
+        assert!(told(args).starts_with("site one: identity POST /auth/tokens: "), "{args:?}: {}", told(args));
+    }
+    assert!(told(&plan("one")).starts_with("identity POST /auth/tokens: "));
+    both.one.assert_nothing("refused");
+}
+
+#[test]
 fn attempts_are_those_of_all_sites_and_the_last_failure_decides() {
     let both = Two::new();
     both.break_one();

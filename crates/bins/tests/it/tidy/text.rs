@@ -19,6 +19,9 @@ const UNKEPT: [(&str, &str); 10] = [
 /// How paths on a developer's machine begin; the home of whoever runs this is added.
 const MACHINES: [(&str, &str); 4] = [("/Us", "ers/"), ("/ro", "ot/"), ("/wo", "rk/"), ("C:\\Us", "ers")];
 
+/// What builds an HTTP client; Kubernetes has its own.
+const CLIENTS: [(&str, &str); 3] = [("Client::buil", "der("), ("Client", "Builder"), ("client::leg", "acy")];
+
 fn find(paths: impl Iterator<Item = &'static str>, words: &[String]) -> Vec<String> {
     let mut findings = Vec::new();
     for path in paths {
@@ -45,4 +48,10 @@ fn no_path_of_a_developers_machine_is_committed() {
     let mut machines = whole(&MACHINES);
     machines.extend(std::env::var("HOME").ok().filter(|home| home.len() > 1).map(|home| format!("{home}/")));
     none("paths of somebody's machine", &find(texts, &machines));
+}
+
+#[test]
+fn there_is_one_http_client() {
+    let others = rust_files().filter(|path| !path.ends_with("crates/cloud/src/http/client.rs"));
+    none("build it with orlop_cloud::http::ClientOptions", &find(others, &whole(&CLIENTS)));
 }

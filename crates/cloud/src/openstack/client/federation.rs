@@ -123,7 +123,7 @@ mod tests {
                     let body = "{\"token\": {\"project\": {\"id\": \"P\"}, \"user\": {\"id\": \"U\"}}}".to_owned();
                     Response { subject_token: token("planted-scoped"), ..answer(201, body) }
                 }
-                _ => return Err(Lost::Refused),
+                _ => return Err(Lost::Refused("nobody listens".to_owned())),
             })
         }
     }

@@ -1,15 +1,13 @@
 //! Requests over HTTP. Owns connections, times, limits and TLS: certificates are always checked, and redirects never followed.
 
 use std::error::Error as _;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, Problem};
+use orlop_core::error::{Problem, chain};
 use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, ClientBuilder};
 use ring::rand::SecureRandom as _;
 
-use crate::http::tls;
+use crate::http::{Client, ClientOptions, Trust, why};
 use crate::openstack::wire::{Lost, MAX_BODY, Method, Response, Sent, Token, Transport};
 
 /// Requests over HTTP, with the certificates and proxies of the system.
@@ -26,20 +24,10 @@ impl HttpTransport {
     /// # Errors
     /// The text holds no certificate, or TLS cannot be set up.
     pub fn new(authorities: Option<&[u8]>) -> Result<Self, Problem> {
-        let build = |builder: ClientBuilder| -> Result<Client, Problem> {
-            let trust = match authorities {
-                Some(pem) => tls::trust_beside_system(pem)?,
-                None => tls::system_trust()?,
-            };
-            builder
-                .tls_backend_preconfigured(trust)
-                .redirect(reqwest::redirect::Policy::none())
-                .connect_timeout(Duration::from_secs(10))
-                .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
-                .build()
-                .map_err(|error| Problem::new(Class::Fatal, "the HTTP client cannot be set up").because(error))
-        };
-        Ok(Self { kept: build(Client::builder())?, fresh: build(Client::builder().pool_max_idle_per_host(0))? })
+        let trust = authorities.map_or(Trust::System, Trust::SystemAnd);
+        let kept = ClientOptions { trust, ..ClientOptions::default() };
+        let fresh = ClientOptions { keep_alive: false, ..kept };
+        Ok(Self { kept: kept.build()?, fresh: fresh.build()? })
     }
 }
 
@@ -57,16 +45,11 @@ fn global_id() -> String {
 
 /// Why there is no answer.
 fn lost(error: &reqwest::Error) -> Lost {
-    let mut cause = error.source();
-    let mut words = String::new();
-    while let Some(inner) = cause {
-        words.push_str(&inner.to_string().to_lowercase());
-        cause = inner.source();
-    }
+    let causes = error.source().map(chain).unwrap_or_default().to_lowercase();
     match error {
         // A handshake that was cut is no word on anybody's certificate.
-        error if error.is_connect() && words.contains("certificate") => Lost::Tls,
-        error if error.is_connect() || error.is_builder() => Lost::Refused,
+        error if error.is_connect() && causes.contains("certificate") => Lost::Tls,
+        error if error.is_connect() || error.is_builder() => Lost::Refused(why(error)),
         error if error.is_timeout() => Lost::Timeout,
         _ => Lost::Broken,
     }
@@ -99,7 +82,8 @@ impl Transport for HttpTransport {
         let mut request = client.request(method, &sent.url).timeout(sent.request.patience());
         request = request.header("accept", "application/json").header("x-openstack-request-id", global_id());
         for (name, value) in &sent.headers {
-            let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| Lost::Refused)?;
+            let mut value = HeaderValue::try_from(value.as_str())
+                .map_err(|_| Lost::Refused(format!("the header {name} cannot be sent")))?;
             value.set_sensitive(true);
             request = request.header(*name, value);
         }

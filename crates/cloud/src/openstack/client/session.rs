@@ -305,11 +305,14 @@ impl Session {
         };
         let response = match outcome {
             Ok(response) => response,
-            Err(Lost::Tls) => return Err(error(Meaning::Untrusted, Reached::NotSent, None, Lost::Tls.to_string())),
-            Err(Lost::Refused) => {
-                return Err(error(Meaning::Transient, Reached::NotSent, None, Lost::Refused.to_string()));
+            Err(lost) => {
+                let (meaning, reached) = match lost {
+                    Lost::Tls => (Meaning::Untrusted, Reached::NotSent),
+                    Lost::Refused(_) => (Meaning::Transient, Reached::NotSent),
+                    _ => (classify(&answer), Reached::Lost),
+                };
+                return Err(error(meaning, reached, None, lost.to_string()));
             }
-            Err(lost) => return Err(error(classify(&answer), Reached::Lost, None, lost.to_string())),
         };
         answer.status = Some(response.status);
         answer.body = &response.body;

@@ -185,7 +185,7 @@ async fn a_create_is_sent_once_whatever_comes() {
         (status(500), Meaning::Ambiguous, false),
         (status(503), Meaning::Ambiguous, true),
         (status(429), Meaning::Ambiguous, true),
-        (Err(Lost::Refused), Meaning::Transient, true),
+        (Err(Lost::Refused("nobody listens".to_owned())), Meaning::Transient, true),
         (ok("{\"lease\": {}}"), Meaning::Ambiguous, false),
         (ok("{\"lea"), Meaning::Ambiguous, false),
         (ok(""), Meaning::Ambiguous, false),

@@ -5,13 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_core::error::{Class, Problem};
 use orlop_core::machine::worker::WorkerState;
-use reqwest::{Client, Method, StatusCode};
+use reqwest::{Method, StatusCode, Url};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Fleet, WorkerSeen};
-use crate::http::tls;
+use crate::http::{Client, ClientOptions, Trust, Via};
+use crate::private_url::is_here;
 use crate::provision::join::{Address, BadJoin, DEPLOYMENT};
 use crate::provision::mark::DeploymentId;
 
@@ -23,9 +24,15 @@ const MAX_PAGES: usize = 1000;
 /// A fleet behind one or more servers, of which the first that leads is asked. `Debug` does not show the token.
 #[derive(Debug)]
 pub struct RestFleet {
-    client: Client,
-    servers: Vec<String>,
+    servers: Vec<Server>,
     token: Option<SecretString>,
+}
+
+/// Where a server is, and what asks it: one of this machine is asked through no proxy.
+#[derive(Debug)]
+struct Server {
+    url: String,
+    client: Client,
 }
 
 /// A worker, as far as anybody asks here.
@@ -57,27 +64,21 @@ impl RestFleet {
     /// Invalid when an address is none or would carry the token over a network in the clear, or the authorities cannot be read.
     pub fn new(addresses: &str, token: Option<SecretString>, authorities: Option<&[u8]>) -> Result<Self, Problem> {
         let invalid = |what: String| Problem::new(Class::Invalid, what);
+        let trust = authorities.map_or(Trust::System, Trust::SystemAnd);
         let mut servers = Vec::new();
         for text in addresses.split(',').map(|text| text.trim().trim_end_matches('/')).filter(|text| !text.is_empty()) {
             let address: Address = text.parse().map_err(|error: BadJoin| invalid(error.to_string()))?;
-            servers.push(address.as_str().to_owned());
+            let url = address.as_str().to_owned();
+            let is_here = Url::parse(&url).is_ok_and(|url| is_here(&url));
+            let via = if is_here { Via::Nothing } else { Via::Environment };
+            let (connect_timeout, timeout) = (Duration::from_secs(5), Some(Duration::from_secs(30)));
+            let client = ClientOptions { trust, via, connect_timeout, timeout, ..ClientOptions::default() }.build()?;
+            servers.push(Server { url, client });
         }
         if servers.is_empty() {
             return Err(invalid("no server of the fleet is named".to_owned()));
         }
-        let trust = match authorities {
-            Some(pem) => tls::trust_beside_system(pem)?,
-            None => tls::system_trust()?,
-        };
-        let client = Client::builder()
-            .tls_backend_preconfigured(trust)
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(5))
-            .timeout(Duration::from_secs(30))
-            .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| Problem::new(Class::Fatal, "the HTTP client cannot be set up").because(error))?;
-        Ok(Self { client, servers, token })
+        Ok(Self { servers, token })
     }
 
     /// Asks the servers, one after the other until one leads.
@@ -92,12 +93,13 @@ impl RestFleet {
         Err(last)
     }
 
-    async fn ask_one(&self, server: &str, method: Method, path: &str) -> Result<Value, Problem> {
+    async fn ask_one(&self, server: &Server, method: Method, path: &str) -> Result<Value, Problem> {
+        let Server { url: server, client } = server;
         let lost = |error: reqwest::Error| {
             Problem::new(Class::Transient, format!("the fleet at {server} cannot be reached"))
                 .because(error.without_url())
         };
-        let mut request = self.client.request(method.clone(), format!("{server}/api/v1{path}"));
+        let mut request = client.request(method.clone(), format!("{server}/api/v1{path}"));
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose_secret());
         }

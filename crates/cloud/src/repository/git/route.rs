@@ -10,12 +10,12 @@ use base64::Engine as _;
 use futures::future::BoxFuture;
 use orlop_core::error::chain;
 use reqwest::header::{AUTHORIZATION, HeaderValue, LOCATION};
-use reqwest::{Client, Proxy, StatusCode, Url};
+use reqwest::{StatusCode, Url};
 use url::Host;
 
 use super::proxy::is_local;
 use super::{Options, Request};
-use crate::http::tls;
+use crate::http::{Client, ClientOptions, Trust, Via};
 use crate::repository::address::is_public;
 use crate::repository::error::FetchError;
 use crate::repository::source::{Allow, Source};
@@ -199,31 +199,26 @@ async fn ask(route: &Route, options: &Options) -> Result<Option<String>, FetchEr
 }
 
 fn client(route: &Route, options: &Options) -> Result<Client, FetchError> {
-    let url = &route.url;
-    let failed = |why: String| FetchError::Network { url: url.to_string(), why };
-    let mut trust = match &options.ca_file {
-        Some(file) => {
-            let pem = std::fs::read(file).map_err(FetchError::io("read the authorities to trust"))?;
-            tls::trust_beside_system(&pem)
-        }
-        None => tls::system_trust(),
-    }
-    .map_err(|error| failed(error.chain()))?;
-    // One request over one connection needs no more.
-    trust.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let mut builder = Client::builder()
-        .tls_backend_preconfigured(trust)
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .connect_timeout(CONNECT_TIME)
-        .user_agent(concat!("git/2 orlop/", env!("CARGO_PKG_VERSION")));
-    if let Some(proxy) = &route.proxy {
-        let proxy = Proxy::https(proxy.clone()).map_err(|_| FetchError::Proxy { why: "it is no URL" })?;
-        builder = builder.proxy(proxy);
-    } else if let Some(Host::Domain(name)) = url.host() {
-        builder = builder.resolve_to_addrs(name, &route.addresses);
-    }
-    builder.build().map_err(|error| failed(chain(&error)))
+    let pem = match &options.ca_file {
+        Some(file) => Some(std::fs::read(file).map_err(FetchError::io("read the authorities to trust"))?),
+        None => None,
+    };
+    let (via, resolved) = match (&route.proxy, route.url.host()) {
+        (Some(proxy), _) => (Via::Proxy(proxy), None),
+        (None, Some(Host::Domain(name))) => (Via::Nothing, Some((name, route.addresses.as_slice()))),
+        (None, _) => (Via::Nothing, None),
+    };
+    let options = ClientOptions {
+        trust: pem.as_deref().map_or(Trust::System, Trust::SystemAnd),
+        via,
+        connect_timeout: CONNECT_TIME,
+        user_agent: concat!("git/2 orlop/", env!("CARGO_PKG_VERSION")),
+        // One request over one connection needs no more.
+        http2: false,
+        resolved,
+        ..ClientOptions::default()
+    };
+    options.build().map_err(|error| FetchError::Network { url: route.url.to_string(), why: error.chain() })
 }
 
 #[cfg(test)]

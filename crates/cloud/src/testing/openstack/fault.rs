@@ -64,7 +64,7 @@ impl Fault {
         let status =
             |status| Ok(Response { status, body: "{\"error\": \"made up\"}".to_owned(), ..Response::default() });
         match self {
-            Self::Refused => return Err(Lost::Refused),
+            Self::Refused => return Err(Lost::Refused("made up".to_owned())),
             Self::TimeoutBefore => return timeout(cloud, sent).await,
             Self::Status(code) => return status(code),
             Self::Kill => return std::future::pending().await,

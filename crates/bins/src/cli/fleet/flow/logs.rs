@@ -1,6 +1,7 @@
 //! What steps of a server's flow wrote.
 
 use http_body_util::BodyExt as _;
+use orlop_core::error::innermost;
 use orlop_core::time::Time;
 
 use super::super::super::failure::{Exit, Failure};
@@ -30,8 +31,9 @@ pub(super) async fn show(remote: &Remote, args: &LogsArgs) -> Result<bool, Failu
     let mut body = remote.client.open(ApiRequest::get(path)).await?;
     let mut wrote = false;
     while let Some(frame) = body.frame().await {
-        let broken = |error| Failure::new(Exit::Unreachable, format!("the log broke off: {error}"));
-        if let Ok(bytes) = frame.map_err(broken)?.into_data() {
+        let frame = frame
+            .map_err(|error| Failure::new(Exit::Unreachable, format!("the log broke off: {}", innermost(&error))))?;
+        if let Ok(bytes) = frame.into_data() {
             wrote |= !bytes.is_empty();
             if !output::log(&bytes)? {
                 return Ok(true);

@@ -85,6 +85,14 @@ impl Failure {
         self.exit == Exit::Unreachable && self.code == "unavailable"
     }
 
+    /// Names the site that it is about where there are several. One that is away is named by who passes it over.
+    pub(super) fn at_site(mut self, site: &str, sites: usize) -> Self {
+        if sites > 1 && !self.is_away() {
+            self.message = format!("site {site}: {}", self.message);
+        }
+        self
+    }
+
     pub(super) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self

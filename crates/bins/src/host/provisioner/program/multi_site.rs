@@ -165,7 +165,7 @@ impl Job<'_> {
                     run.pass_over(site, &failure);
                     away.insert(site.to_owned());
                 }
-                other => return other,
+                other => return other.map_err(|failure| failure.at_site(site, self.sites.len())),
             }
         }
     }
@@ -225,7 +225,10 @@ impl Job<'_> {
         if multi.site.name != multi.run.site() {
             multi.site = match multi.watch.site(multi.run.site()) {
                 Some(site) => site,
-                None => self.sign_in(multi.run.site(), run).await?,
+                None => {
+                    let site = multi.run.site();
+                    self.sign_in(site, run).await.map_err(|failure| failure.at_site(site, self.sites.len()))?
+                }
             };
         }
         Ok(())

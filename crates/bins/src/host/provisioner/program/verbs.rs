@@ -180,7 +180,7 @@ impl PlanQuery<'_> {
             let Some(name) = sites.next() else { return Err(Failure::internal("there is no site")) };
             let found = match sources.sign_in(name, None, run).await {
                 Ok(site) => self.plan_at(survey, &site, advisor, run).await.map(|(plan, _)| (plan, site)),
-                Err(failure) => Err(failure),
+                Err(failure) => Err(failure.at_site(name, self.request.sites.len())),
             };
             match found {
                 Err(failure) if failure.is_away() && sites.peek().is_some() => run.pass_over(name, &failure),

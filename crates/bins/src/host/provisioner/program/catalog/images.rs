@@ -34,15 +34,15 @@ pub(super) async fn images(args: &CloudImagesArgs, run: &mut Run) -> Result<Repo
     let sources = Sources::read(&args.cloud, &settings)?;
     let (mut shown, mut origins, mut away) = (Vec::new(), Vec::new(), None);
     let sites = sites_of(&sources, &args.site, None)?;
-    let has_others = sites.len() > 1;
+    let count = sites.len();
     for site in sites {
         let seen = match seen(&sources, &site, run).await {
-            Err(failure) if failure.is_away() && has_others => {
+            Err(failure) if failure.is_away() && count > 1 => {
                 run.pass_over(&site, &failure);
                 away = Some(failure);
                 continue;
             }
-            other => other?,
+            other => other.map_err(|failure| failure.at_site(&site, count))?,
         };
         match seen {
             Some(seen) => {

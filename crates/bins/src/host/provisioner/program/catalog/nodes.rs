@@ -56,7 +56,7 @@ pub(super) async fn nodes(args: &NodesArgs, keep: Keep, run: &mut Run) -> Result
                 away = Some(failure);
                 continue;
             }
-            other => other?,
+            other => other.map_err(|failure| failure.at_site(site, sites.len()))?,
         };
         let otherwise = match &seen {
             Some(seen) if seen.hosts.is_some() => embedded(),
