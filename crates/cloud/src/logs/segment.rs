@@ -159,12 +159,11 @@ impl Segment {
 /// Makes the index of a file by its records, up to the first that is not whole or says nothing that is known.
 fn walk(path: &Path) -> io::Result<Index> {
     let (mut index, mut are_known) = (Index::default(), true);
-    let Scan { end, fault } = scan(Kind::Log, File::open(path)?, |place, payload| {
-        match decode::<Chunk>(payload).filter(|_| are_known) {
+    let Scan { end, fault } =
+        scan(Kind::Log, File::open(path)?, |place, payload| match decode::<Chunk>(payload).filter(|_| are_known) {
             Some(chunk) => index.add(&chunk, chunk.data.len() as u64, HEAD as u64 + u64::from(place.len)),
             None => are_known = false,
-        }
-    })?;
+        })?;
     if let Some(error) = fault {
         tracing::warn!(path = %path.display(), %error, end, "a log is not whole; what follows is not read");
     }
@@ -197,10 +196,12 @@ impl AttemptRecords {
             })
         };
         while *room > 0 {
-            let Some((place, payload)) = reader.read_if(FIRST, is_wanted)? else { break };
-            found.push(decode(payload).ok_or_else(|| self.damaged(place.offset))?);
+            let next = reader.read_if(FIRST, is_wanted).map_err(|error| self.explain(error))?;
+            let Some((place, payload)) = next else { break };
+            found.push(decode(payload).ok_or_else(|| self.damaged(place.end()))?);
             *room = room.saturating_sub(payload.len());
         }
+        // The index says that whole records are up to there.
         if *room > 0 && reader.at() < self.to {
             return Err(self.damaged(reader.at()));
         }
@@ -208,7 +209,11 @@ impl AttemptRecords {
     }
 
     fn damaged(&self, at: u64) -> io::Error {
-        let message = format!("the log file {} is damaged near byte {at}", self.path.display());
-        io::Error::new(io::ErrorKind::InvalidData, message)
+        self.explain(io::Error::new(io::ErrorKind::InvalidData, format!("no whole record stands near byte {at}")))
+    }
+
+    /// Adds which file it is.
+    fn explain(&self, error: io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("the log file {} cannot be read: {error}", self.path.display()))
     }
 }

@@ -85,9 +85,12 @@ impl Head {
         Self { len: u32::from_le_bytes([a, b, c, d]), sum: u32::from_le_bytes([e, f, g, h]) }
     }
 
-    /// Whether a payload is what was written.
-    fn check(self, payload: &[u8]) -> io::Result<()> {
-        if crc32fast::hash(payload) == self.sum { Ok(()) } else { Err(damaged("the checksum of an entry is wrong")) }
+    /// Whether a payload at this place is what was written.
+    fn check(self, payload: &[u8], place: PayloadRange) -> io::Result<()> {
+        if crc32fast::hash(payload) == self.sum {
+            return Ok(());
+        }
+        Err(damaged(format!("the entry before byte {} is not what was written: its checksum differs", place.end())))
     }
 }
 

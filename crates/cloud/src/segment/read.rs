@@ -64,7 +64,9 @@ impl<R: Read + Seek> SegmentReader<R> {
             }
             let head = Head::from_bytes(head);
             if head.len > PAYLOAD_MAX {
-                return Err(damaged(format!("an entry is said to have {} bytes, at most {PAYLOAD_MAX} fit", head.len)));
+                let (at, len) = (self.at, head.len);
+                let message = format!("the entry at byte {at} is said to have {len} bytes, at most {PAYLOAD_MAX} fit");
+                return Err(damaged(message));
             }
             let (place, len) = (PayloadRange { offset: self.at + HEAD as u64, len: head.len }, head.len as usize);
             if self.payload.len() < len {
@@ -84,7 +86,7 @@ impl<R: Read + Seek> SegmentReader<R> {
             if !is_whole(self.input.read_exact(rest))? {
                 return Ok(None);
             }
-            head.check(payload)?;
+            head.check(payload, place)?;
             break place;
         };
         self.at = place.end();

@@ -136,7 +136,7 @@ fn what_is_too_long_is_not_written_and_a_length_that_is_said_to_be_takes_no_memo
     let mut bytes = Kind::Log.magic().to_vec();
     bytes.extend([0xff; 20]);
     let fault = scan(Kind::Log, Cursor::new(bytes), |_, _| ()).unwrap().fault.unwrap();
-    insta::assert_snapshot!(fault, @"an entry is said to have 4294967295 bytes, at most 1048576 fit");
+    insta::assert_snapshot!(fault, @"the entry at byte 8 is said to have 4294967295 bytes, at most 1048576 fit");
 }
 
 #[test]

@@ -130,7 +130,8 @@ impl SegmentWriter {
             }
         };
         let (head, payload) = frame.split_first_chunk::<HEAD>().ok_or(ErrorKind::UnexpectedEof)?;
-        Head::from_bytes(*head).check(payload)?;
-        decode(payload).ok_or_else(|| damaged("an entry says nothing that is known"))
+        Head::from_bytes(*head).check(payload, place)?;
+        decode(payload)
+            .ok_or_else(|| damaged(format!("the entry before byte {} says nothing that is known", place.end())))
     }
 }
