@@ -13,7 +13,7 @@ use super::{Chunk, LogKey};
 use crate::durable::sync_directory;
 use crate::segment::read::{BUFFER, Scan, SegmentReader, scan};
 use crate::segment::write::SegmentWriter;
-use crate::segment::{HEAD, Kind, decode, take};
+use crate::segment::{HEAD, Kind, decode, encode, take};
 
 /// Bytes of a record within which what says whether somebody wants it ends: numbers, and the name of a stream.
 const FIRST: usize = 64;
@@ -189,11 +189,12 @@ impl AttemptRecords {
         found: &mut Vec<Chunk>,
     ) -> io::Result<()> {
         let mut reader = SegmentReader::new(Kind::Log, File::open(&self.path)?, self.from..self.to, BUFFER)?;
-        // What is no record is read, and found out.
+        // A record begins with its key, and a key has one form. What is no record behind it is read, and found out.
+        let own = encode(key)?;
         let is_wanted = |first: &[u8]| {
-            take(first).is_none_or(|(of, from, seq): (LogKey, LogStream, u64)| {
-                of == *key && seq > after && stream.is_none_or(|stream| stream == from)
-            })
+            let Some(rest) = first.strip_prefix(own.as_slice()) else { return false };
+            take(rest)
+                .is_none_or(|(from, seq): (LogStream, u64)| seq > after && stream.is_none_or(|stream| stream == from))
         };
         while *room > 0 {
             let next = reader.read_if(FIRST, is_wanted).map_err(|error| self.explain(error))?;

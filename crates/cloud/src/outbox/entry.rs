@@ -39,13 +39,7 @@ mod tests {
 
     use super::*;
     use crate::runtime::worker::event::{Kept, LogTotals};
-    use crate::segment::{HEAD, decode, put};
-
-    fn payload(entry: &Entry) -> Vec<u8> {
-        let mut frame = Vec::new();
-        put(entry, &mut frame).unwrap();
-        frame.split_off(HEAD)
-    }
+    use crate::segment::{decode, encode};
 
     fn id() -> TaskRef {
         TaskRef { job: JobId::from_u64(u64::MAX), index: 1, member: 2, attempt: 3, epoch: Epoch(4) }
@@ -94,7 +88,7 @@ mod tests {
             Entry::Released(vec![EntryNo(7), EntryNo(8), EntryNo(u64::MAX), EntryNo(0)]),
         ];
         for entry in all {
-            let mut bytes = payload(&entry);
+            let mut bytes = encode(&entry).unwrap();
             assert_eq!(decode::<Entry>(&bytes).as_ref(), Some(&entry));
             for cut in 0..bytes.len() {
                 assert_eq!(decode::<Entry>(&bytes[..cut]), None, "{entry:?} cut at {cut}");
@@ -112,7 +106,7 @@ mod tests {
         ) {
             let bytes: Vec<u8> = std::iter::once(kind).chain(rest).collect();
             if let Some(entry) = decode::<Entry>(&bytes) {
-                prop_assert_eq!(decode(&payload(&entry)), Some(entry));
+                prop_assert_eq!(decode(&encode(&entry).unwrap()), Some(entry));
             }
         }
     }

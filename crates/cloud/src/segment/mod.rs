@@ -9,12 +9,12 @@
 //! A payload is one entry in the form of postcard.
 
 pub(crate) mod bytes;
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
 pub(crate) mod follow;
 pub mod read;
 #[cfg(test)]
 mod tests;
-pub(crate) mod write;
+pub mod write;
 
 use std::io::{self, ErrorKind};
 
@@ -124,6 +124,14 @@ fn finish(frame: &mut [u8]) -> io::Result<u32> {
     first.copy_from_slice(&len.to_le_bytes());
     second.copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
     Ok(len)
+}
+
+/// The form of an entry, or of what one begins with.
+///
+/// # Errors
+/// When its type has no such form.
+pub fn encode(entry: &impl Serialize) -> io::Result<Vec<u8>> {
+    postcard::to_allocvec(entry).map_err(io::Error::other)
 }
 
 /// What the first bytes of a payload say of what its entry begins with; none when they are not that.

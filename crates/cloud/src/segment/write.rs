@@ -14,7 +14,7 @@ use super::{HEAD, Head, Kind, MAGIC, PayloadRange, damaged, decode, put};
 
 /// A segment that is written to.
 #[derive(Debug)]
-pub(crate) struct SegmentWriter {
+pub struct SegmentWriter {
     /// Opened to be read and appended to.
     file: File,
     /// Bytes of it, those that wait included.
@@ -27,13 +27,13 @@ pub(crate) struct SegmentWriter {
 
 impl SegmentWriter {
     /// Begins one in an empty file, opened to be read and appended to.
-    pub(crate) fn begin(kind: Kind, file: File) -> Self {
+    pub fn begin(kind: Kind, file: File) -> Self {
         Self { file, len: MAGIC as u64, waiting: kind.magic().to_vec(), torn: false }
     }
 
     /// Opens one that is there: its payloads are passed to the caller, and an end that is not whole is cut off. That is all of a
     /// file of another kind or version.
-    pub(crate) fn open(kind: Kind, path: &Path, each: impl FnMut(PayloadRange, &[u8])) -> io::Result<Self> {
+    pub fn open(kind: Kind, path: &Path, each: impl FnMut(PayloadRange, &[u8])) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).append(true).open(path)?;
         let Scan { end, fault } = scan(kind, &file, each)?;
         let lost = file.metadata()?.len().saturating_sub(end);
@@ -49,7 +49,7 @@ impl SegmentWriter {
     }
 
     /// Bytes of it, those that wait included.
-    pub(crate) const fn len(&self) -> u64 {
+    pub const fn len(&self) -> u64 {
         self.len
     }
 
@@ -57,7 +57,7 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// As of [`put`].
-    pub(crate) fn append(&mut self, entry: &impl Serialize) -> io::Result<PayloadRange> {
+    pub fn append(&mut self, entry: &impl Serialize) -> io::Result<PayloadRange> {
         let len = put(entry, &mut self.waiting)?;
         let place = PayloadRange { offset: self.len + HEAD as u64, len };
         self.len = place.end();
@@ -65,22 +65,22 @@ impl SegmentWriter {
     }
 
     /// Bytes that wait.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Where in the file the first byte that waits will be.
-    pub(crate) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.len - self.waiting.len() as u64
     }
 
     /// Whether half an entry is at the end of the file and could not be cut off.
-    pub(crate) const fn is_torn(&self) -> bool {
+    pub const fn is_torn(&self) -> bool {
         self.torn
     }
 
     /// Writes what waits. After an error nothing of it is in the file, and all of it still waits.
-    pub(crate) fn write(&mut self) -> io::Result<()> {
+    pub fn write(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -99,14 +99,14 @@ impl SegmentWriter {
     }
 
     /// Gives up what waits, but for how every segment begins.
-    pub(crate) fn give_up(&mut self) {
+    pub fn give_up(&mut self) {
         let kept = if self.written() == 0 { MAGIC } else { 0 };
         self.len = self.written() + kept as u64;
         self.waiting.truncate(kept);
     }
 
     /// Makes what is written last.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
@@ -114,7 +114,7 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// Invalid data where the file has something else there; others as the file has them.
-    pub(crate) fn read<T: DeserializeOwned>(&self, place: PayloadRange) -> io::Result<T> {
+    pub fn read<T: DeserializeOwned>(&self, place: PayloadRange) -> io::Result<T> {
         let (from, len) = (place.offset.saturating_sub(HEAD as u64), HEAD + place.len as usize);
         let read;
         let frame = match from.checked_sub(self.written()) {
