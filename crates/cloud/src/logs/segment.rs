@@ -108,9 +108,9 @@ impl Segment {
 
     pub(super) fn append(&mut self, chunk: &Chunk) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Err(io::Error::other("the segment is sealed")) };
-        let before = writer.len();
+        let before = writer.end();
         writer.append(chunk)?;
-        self.index.add(chunk, chunk.data.len() as u64, writer.len() - before);
+        self.index.add(chunk, chunk.data.len() as u64, writer.end() - before);
         if writer.waiting() >= BUFFER { self.flush() } else { Ok(()) }
     }
 

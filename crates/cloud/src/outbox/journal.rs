@@ -67,7 +67,7 @@ impl Journal {
 
     /// Appends an entry that is needed until it is released, or not at all.
     pub(super) fn append(&mut self, entry: &Entry, needed: bool) -> io::Result<Spot> {
-        if self.active.segment.len() >= self.rotate_at {
+        if self.active.segment.end() >= self.rotate_at {
             self.rotate()?;
         }
         let place = self.active.segment.append(entry)?;
@@ -121,7 +121,7 @@ impl Journal {
 
     /// Bytes of all segments.
     pub(super) fn bytes(&self) -> u64 {
-        self.old.values().chain([&self.active]).map(|kept| kept.segment.len()).sum()
+        self.old.values().chain([&self.active]).map(|kept| kept.segment.end()).sum()
     }
 
     /// Bytes that wait to be written.

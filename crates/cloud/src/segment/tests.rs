@@ -118,7 +118,7 @@ fn what_is_given_up_before_anything_was_written_leaves_how_a_segment_begins() {
     segment.write().unwrap();
     assert_eq!(segment.read::<String>(place).unwrap(), "four");
     assert_eq!(
-        (entries(&path), segment.len()),
+        (entries(&path), segment.end()),
         (vec!["two".to_owned(), "four".to_owned()], path.metadata().unwrap().len())
     );
 }

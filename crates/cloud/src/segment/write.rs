@@ -48,8 +48,8 @@ impl SegmentWriter {
         Ok(Self { file, len: end, waiting: Vec::new(), torn: false })
     }
 
-    /// Bytes of it, those that wait included.
-    pub const fn len(&self) -> u64 {
+    /// Where in the file the next entry will be.
+    pub const fn end(&self) -> u64 {
         self.len
     }
 
