@@ -47,6 +47,8 @@ mod s3;
 pub mod scrub;
 #[cfg(feature = "fleet")]
 pub mod secret;
+#[cfg(any(feature = "fleet", feature = "worker"))]
+pub mod segment;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
 #[cfg(feature = "testing")]

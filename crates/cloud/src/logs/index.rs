@@ -1,20 +1,23 @@
 //! What a segment holds of which attempt.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use orlop_core::id::JobId;
 use orlop_core::time::Time;
+use serde::{Deserialize, Serialize};
 
 use super::{Chunk, LogKey};
 use crate::durable::{Durable, replace};
+use crate::segment::read::{BUFFER, SegmentReader};
+use crate::segment::{Kind, MAGIC, decode, put};
 
 /// Bytes of a segment from one mark of an attempt to its next.
 const MARKED: u64 = 1 << 20;
 
 /// What a segment holds of one attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Extent {
     /// Where its first record begins.
     pub(super) from: u64,
@@ -49,7 +52,7 @@ pub(super) struct Index {
 
 impl Default for Index {
     fn default() -> Self {
-        Self { extents: BTreeMap::new(), newest: Time::from_millis(i64::MIN), len: 0 }
+        Self { extents: BTreeMap::new(), newest: Time::from_millis(i64::MIN), len: MAGIC as u64 }
     }
 }
 
@@ -72,75 +75,38 @@ impl Index {
         self.len = to;
     }
 
-    /// Writes it to a file, as lines of numbers; the last line counts them. Marks stand at the end of the line, where there are
-    /// some.
+    /// Writes it to a file: what it is of and how many attempts, then each of them.
     pub(super) fn store(&self, path: &Path) -> io::Result<()> {
-        use std::fmt::Write as _;
-        let mut text = format!("1 {} {}\n", self.len, self.newest.millis());
-        for (key, extent) in &self.extents {
-            let LogKey { job, index, member, attempt } = key;
-            let Extent { from, to, chunks, bytes, dropped, first_seq, last_seq, marks } = extent;
-            let job = job.as_u64();
-            // Writing to a String cannot fail.
-            let _ = write!(
-                text,
-                "{job} {index} {member} {attempt} {from} {to} {chunks} {bytes} {dropped} {first_seq} {last_seq}"
-            );
-            for (end, seq) in marks {
-                let _ = write!(text, " {end} {seq}");
-            }
-            text.push('\n');
+        let mut bytes = Kind::LogIndex.magic().to_vec();
+        put(&(self.len, self.newest, self.extents.len()), &mut bytes)?;
+        for extent in &self.extents {
+            put(&extent, &mut bytes)?;
         }
-        let _ = writeln!(text, "{}", self.extents.len());
-        replace(path, text.as_bytes(), Durable::Yes)
+        replace(path, &bytes, Durable::Yes)
     }
 
     /// Reads such a file; none when it is not whole, and the segment itself is to be read.
-    pub(super) fn load(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let mut first = lines.next()?.split(' ');
-        if first.next()? != "1" {
-            return None;
+    pub(super) fn load(path: &Path) -> io::Result<Option<Self>> {
+        let mut reader = SegmentReader::new(Kind::LogIndex, File::open(path)?, 0..u64::MAX, BUFFER)?;
+        let first: Option<(u64, Time, usize)> = reader.read()?.and_then(|(_, payload)| decode(payload));
+        let Some((len, newest, count)) = first else { return Ok(None) };
+        let mut extents = BTreeMap::new();
+        while let Some((_, payload)) = reader.read()? {
+            let Some((key, extent)) = decode(payload) else { return Ok(None) };
+            extents.insert(key, extent);
         }
-        let mut index = Self { len: first.next()?.parse().ok()?, ..Self::default() };
-        index.newest = Time::from_millis(first.next()?.parse().ok()?);
-        let mut rest: Vec<&str> = lines.collect();
-        let count: usize = rest.pop()?.parse().ok()?;
-        for line in &rest {
-            let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-            let mut numbers = numbers.into_iter();
-            let mut next = || numbers.next();
-            let job = JobId::from_u64(next()?);
-            let key = LogKey {
-                job,
-                index: u32::try_from(next()?).ok()?,
-                member: u32::try_from(next()?).ok()?,
-                attempt: u32::try_from(next()?).ok()?,
-            };
-            let mut extent = Extent {
-                from: next()?,
-                to: next()?,
-                chunks: next()?,
-                bytes: next()?,
-                dropped: next()?,
-                first_seq: next()?,
-                last_seq: next()?,
-                marks: Vec::new(),
-            };
-            while let Some(end) = next() {
-                extent.marks.push((end, next()?));
-            }
-            index.extents.insert(key, extent);
-        }
-        (index.extents.len() == count && rest.len() == count).then_some(index)
+        let is_whole = extents.len() == count;
+        Ok(is_whole.then_some(Self { extents, newest, len }))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use orlop_core::id::JobId;
+    use orlop_core::task::LogStream;
+
     use super::super::Gap;
     use super::*;
-    use orlop_core::task::LogStream;
 
     #[test]
     fn who_reads_on_begins_near_where_it_was_also_after_a_restart() {
@@ -155,15 +121,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1.idx");
         index.store(&path).unwrap();
-        let loaded = Index::load(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let loaded = Index::load(&path).unwrap().unwrap();
         assert_eq!(loaded, index);
         let extent = &loaded.extents[&key(2)];
         for after in 0..300 {
             // The record of the next position begins here.
-            let next = (after * 2 + 1) * size;
+            let next = MAGIC as u64 + (after * 2 + 1) * size;
             let begin = extent.begin(after);
             assert!(begin <= next && next - begin < MARKED + 2 * size, "{after}: {begin} for {next}");
-            assert_eq!(begin % size, 0, "a record begins there");
+            assert_eq!((begin - MAGIC as u64) % size, 0, "a record begins there");
         }
     }
 }

@@ -6,7 +6,6 @@
 
 mod folder;
 mod index;
-mod record;
 mod segment;
 #[cfg(test)]
 pub(crate) mod suite;
@@ -21,12 +20,14 @@ use orlop_core::error::{Class, Problem};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::task::LogStream;
 use orlop_core::time::Time;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use self::folder::Folder;
+use crate::segment::bytes;
 
 /// Which attempt, or which part of it, a log is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogKey {
     /// The job.
     pub job: JobId,
@@ -39,7 +40,7 @@ pub struct LogKey {
 }
 
 /// What is missing before a chunk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Number of chunks.
     pub chunks: u32,
@@ -47,8 +48,8 @@ pub struct Gap {
     pub bytes: u64,
 }
 
-/// A piece of a log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A piece of a log. Files have it in this order of fields: what says whether somebody wants it comes first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// Whose.
     pub key: LogKey,
@@ -61,6 +62,7 @@ pub struct Chunk {
     /// What is missing before it.
     pub gap: Gap,
     /// Any bytes, at most [`MAX_CHUNK`].
+    #[serde(with = "bytes")]
     pub data: Vec<u8>,
 }
 

@@ -1,7 +1,7 @@
 //! One file of records: appending, sealing, and reading the records of one attempt.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use orlop_core::id::Epoch;
@@ -9,21 +9,21 @@ use orlop_core::task::LogStream;
 use orlop_core::time::Time;
 
 use super::index::{Extent, Index};
-use super::record::{FRAME, HEAD, body_len, decode, encode, head, is_whole};
 use super::{Chunk, LogKey};
 use crate::durable::sync_directory;
+use crate::segment::read::{BUFFER, Scan, SegmentReader, scan};
+use crate::segment::write::SegmentWriter;
+use crate::segment::{HEAD, Kind, decode, encode, take};
 
-/// Bytes gathered before they are written.
-const BUFFER: usize = 256 << 10;
+/// Bytes of a record within which what says whether somebody wants it ends: numbers, and the name of a stream.
+const FIRST: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Segment {
     path: PathBuf,
     index: Index,
     /// Of the segment that is written to.
-    file: Option<File>,
-    /// Records that are not in the file yet.
-    buffer: Vec<u8>,
+    writer: Option<SegmentWriter>,
 }
 
 /// Names a file: its place among all, and the term of leadership in which it is written.
@@ -51,9 +51,9 @@ impl Segment {
     /// A new, empty file.
     pub(super) fn create(folder: &Path, name: SegmentName) -> io::Result<Self> {
         let path = name.path(folder);
-        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        let file = OpenOptions::new().read(true).append(true).create_new(true).open(&path)?;
         sync_directory(folder)?;
-        Ok(Self { path, index: Index::default(), file: Some(file), buffer: Vec::new() })
+        Ok(Self { path, index: Index::default(), writer: Some(SegmentWriter::begin(Kind::Log, file)) })
     }
 
     /// A file that is there, of another term: it is read only. Its index is read, or made by walking over the records up to the
@@ -62,7 +62,8 @@ impl Segment {
         let path = name.path(folder);
         let len = fs::metadata(&path)?.len();
         let beside = path.with_extension("idx");
-        let stored = fs::read_to_string(&beside).ok().and_then(|text| Index::load(&text));
+        // One that cannot be read is made again.
+        let stored = Index::load(&beside).ok().flatten();
         let index = match stored.filter(|index| index.len <= len) {
             Some(index) => index,
             None => {
@@ -74,7 +75,7 @@ impl Segment {
                 index
             }
         };
-        Ok(Self { path, index, file: None, buffer: Vec::new() })
+        Ok(Self { path, index, writer: None })
     }
 
     pub(super) fn delete(folder: &Path, name: SegmentName) -> io::Result<()> {
@@ -90,7 +91,7 @@ impl Segment {
 
     /// Whether it is written to.
     pub(super) fn is_written(&self) -> bool {
-        self.file.is_some()
+        self.writer.is_some()
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -106,27 +107,21 @@ impl Segment {
     }
 
     pub(super) fn append(&mut self, chunk: &Chunk) -> io::Result<()> {
-        let before = self.buffer.len();
-        encode(chunk, &mut self.buffer);
-        let size = (self.buffer.len() - before) as u64;
-        self.index.add(chunk, chunk.data.len() as u64, size);
-        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+        let Some(writer) = &mut self.writer else { return Err(io::Error::other("the segment is sealed")) };
+        let before = writer.end();
+        writer.append(chunk)?;
+        self.index.add(chunk, chunk.data.len() as u64, writer.end() - before);
+        if writer.waiting() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
     /// Hands what is gathered to the system. On failure the file ends where it ended before, and so does the index.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let Some(file) = &mut self.file else { return Err(io::Error::other("the segment is sealed")) };
-        let written = file.write_all(&self.buffer);
-        let gathered = self.buffer.len() as u64;
-        self.buffer.clear();
-        if let Err(error) = written {
-            let end = self.index.len - gathered;
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        if let Err(error) = writer.write() {
+            writer.give_up();
             // Half a record is cut off; where that fails too nothing is written behind it.
-            if file.set_len(end).is_err() {
-                self.file = None;
+            if writer.is_torn() {
+                self.writer = None;
             }
             self.index = walk(&self.path)?;
             return Err(error);
@@ -136,7 +131,7 @@ impl Segment {
 
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.flush()?;
-        self.file.as_ref().map_or(Ok(()), File::sync_data)
+        self.writer.as_ref().map_or(Ok(()), SegmentWriter::sync)
     }
 
     /// Writes the index beside the file, which is not written to any more.
@@ -150,7 +145,7 @@ impl Segment {
         if !beside.exists() {
             self.index.store(&beside)?;
         }
-        self.file = None;
+        self.writer = None;
         Ok(())
     }
 
@@ -161,27 +156,18 @@ impl Segment {
     }
 }
 
-/// Makes the index of a file by its records, up to the first that is not whole.
+/// Makes the index of a file by its records, up to the first that is not whole or says nothing that is known.
 fn walk(path: &Path) -> io::Result<Index> {
-    let mut reader = BufReader::with_capacity(BUFFER, File::open(path)?);
-    let mut index = Index::default();
-    let mut body = Vec::new();
-    loop {
-        let mut frame = [0; FRAME];
-        let Some(len) = whole(reader.read_exact(&mut frame))?.and_then(|()| body_len(&frame)) else { break };
-        body.resize(len, 0);
-        let Some(chunk) = whole(reader.read_exact(&mut body))?.and_then(|()| decode(&frame, &body)) else { break };
-        index.add(&chunk, chunk.data.len() as u64, (FRAME + len) as u64);
+    let (mut index, mut are_known) = (Index::default(), true);
+    let Scan { end, fault } =
+        scan(Kind::Log, File::open(path)?, |place, payload| match decode::<Chunk>(payload).filter(|_| are_known) {
+            Some(chunk) => index.add(&chunk, chunk.data.len() as u64, HEAD as u64 + u64::from(place.len)),
+            None => are_known = false,
+        })?;
+    if let Some(error) = fault {
+        tracing::warn!(path = %path.display(), %error, end, "a log is not whole; what follows is not read");
     }
     Ok(index)
-}
-
-/// None for the end of the file.
-fn whole(read: io::Result<()>) -> io::Result<Option<()>> {
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        other => other.map(Some),
-    }
 }
 
 /// Records of one attempt in one file.
@@ -202,36 +188,33 @@ impl AttemptRecords {
         room: &mut usize,
         found: &mut Vec<Chunk>,
     ) -> io::Result<()> {
-        let mut reader = BufReader::with_capacity(BUFFER, File::open(&self.path)?);
-        reader.seek(SeekFrom::Start(self.from))?;
-        let mut at = self.from;
-        while at < self.to {
-            let mut start = [0; FRAME + HEAD];
-            reader.read_exact(&mut start)?;
-            let (frame, first) = start.split_at(FRAME);
-            let len = body_len(frame).ok_or_else(|| self.damaged(at))?;
-            let mut told = head(first).ok_or_else(|| self.damaged(at))?;
-            at += (FRAME + len) as u64;
-            if told.key != *key || told.seq <= after || stream.is_some_and(|stream| stream != told.stream) {
-                reader.seek_relative(i64::try_from(len - HEAD).unwrap_or(0))?;
-                continue;
-            }
-            told.data = vec![0; len - HEAD];
-            reader.read_exact(&mut told.data)?;
-            if !is_whole(frame, first, &told.data) {
-                return Err(self.damaged(at));
-            }
-            found.push(told);
-            *room = room.saturating_sub(len);
-            if *room == 0 {
-                break;
-            }
+        let mut reader = SegmentReader::new(Kind::Log, File::open(&self.path)?, self.from..self.to, BUFFER)?;
+        // A record begins with its key, and a key has one form. What is no record behind it is read, and found out.
+        let own = encode(key)?;
+        let is_wanted = |first: &[u8]| {
+            let Some(rest) = first.strip_prefix(own.as_slice()) else { return false };
+            take(rest)
+                .is_none_or(|(from, seq): (LogStream, u64)| seq > after && stream.is_none_or(|stream| stream == from))
+        };
+        while *room > 0 {
+            let next = reader.read_if(FIRST, is_wanted).map_err(|error| self.explain(error))?;
+            let Some((place, payload)) = next else { break };
+            found.push(decode(payload).ok_or_else(|| self.damaged(place.end()))?);
+            *room = room.saturating_sub(payload.len());
+        }
+        // The index says that whole records are up to there.
+        if *room > 0 && reader.at() < self.to {
+            return Err(self.damaged(reader.at()));
         }
         Ok(())
     }
 
     fn damaged(&self, at: u64) -> io::Error {
-        let message = format!("the log file {} is damaged near byte {at}", self.path.display());
-        io::Error::new(io::ErrorKind::InvalidData, message)
+        self.explain(io::Error::new(io::ErrorKind::InvalidData, format!("no whole record stands near byte {at}")))
+    }
+
+    /// Adds which file it is.
+    fn explain(&self, error: io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("the log file {} cannot be read: {error}", self.path.display()))
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::suite::{chunk, key, seqs};
 use super::*;
+use crate::segment::MAGIC;
 
 fn open(folder: &Path, segment_bytes: u64) -> LogStore {
     LogStore::open(folder, LogOptions { segment_bytes }).unwrap()
@@ -19,6 +20,7 @@ fn a_torn_end_is_not_read_and_the_rest_stays() {
         logs.append(&(1..=10).map(|seq| chunk(1, seq, "some text")).collect::<Vec<_>>()).unwrap();
         fs::read(folder.path().join("000000000001.log")).unwrap()
     };
+    let record = (whole.len() - MAGIC) / 10;
     // Cut anywhere: whole records stay, half ones are not read, and appending goes on.
     for cut in 0..=whole.len() {
         fs::remove_dir_all(folder.path()).unwrap();
@@ -26,7 +28,7 @@ fn a_torn_end_is_not_read_and_the_rest_stays() {
         fs::write(folder.path().join("000000000001.log"), &whole[..cut]).unwrap();
         let logs = open(folder.path(), 1 << 20);
         let kept = logs.read(&key(1, 1), None, 0, usize::MAX).unwrap();
-        assert_eq!(kept.len(), cut / (whole.len() / 10), "cut at {cut}");
+        assert_eq!(kept.len(), cut.saturating_sub(MAGIC) / record, "cut at {cut}");
         logs.append(&[chunk(1, 99, "more")]).unwrap();
         assert_eq!(logs.read(&key(1, 1), None, 50, usize::MAX).unwrap().len(), 1);
     }
@@ -35,7 +37,7 @@ fn a_torn_end_is_not_read_and_the_rest_stays() {
     fs::create_dir(folder.path()).unwrap();
     fs::write(folder.path().join("000000000001.log"), &whole).unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(folder.path().join("000000000001.log")).unwrap();
-    file.write_all(&whole[..whole.len() / 10 - 1]).unwrap();
+    file.write_all(&whole[MAGIC..MAGIC + record - 1]).unwrap();
     file.write_all(b"?").unwrap();
     drop(file);
     assert_eq!(open(folder.path(), 1 << 20).read(&key(1, 1), None, 0, usize::MAX).unwrap().len(), 10);
@@ -49,8 +51,9 @@ fn a_lost_index_is_made_again() {
     let summary = logs.summary(&key(1, 1)).unwrap();
     drop(logs);
     let index = folder.path().join("000000000001.idx");
-    let text = fs::read_to_string(&index).unwrap();
-    for damaged in ["", "1 2", &text[..text.len() / 2], "nonsense"] {
+    let whole = fs::read(&index).unwrap();
+    let unsure = [&whole[..whole.len() - 1], b"?"].concat();
+    for damaged in [b"", &whole[..MAGIC], &whole[..whole.len() / 2], &unsure, b"nonsense"] {
         fs::write(&index, damaged).unwrap();
         assert_eq!(open(folder.path(), 300).summary(&key(1, 1)).unwrap(), summary, "{damaged:?}");
     }

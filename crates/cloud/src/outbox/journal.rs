@@ -2,11 +2,14 @@
 //! needed, and removing the oldest; never knows what an entry means.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::segment::{PayloadRange, Segment};
+use super::entry::Entry;
+use crate::segment::write::SegmentWriter;
+use crate::segment::{Kind, PayloadRange};
 
 /// Where an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +22,7 @@ pub(super) struct Spot {
 
 #[derive(Debug)]
 struct Kept {
-    segment: Segment,
+    segment: SegmentWriter,
     /// Entries in it that are needed.
     needed: u64,
 }
@@ -54,20 +57,20 @@ impl Journal {
         let mut old = BTreeMap::new();
         for number in &numbers {
             let told = |place, payload: &[u8]| each(Spot { segment: *number, place }, payload);
-            let segment = Segment::open(&path(dir, prefix, *number), told)?;
+            let segment = SegmentWriter::open(Kind::Outbox, &path(dir, prefix, *number), told)?;
             old.insert(*number, Kept { segment, needed: 0 });
         }
         let number = numbers.last().map_or(1, |last| last + 1);
-        let active = Kept { segment: Segment::create(&path(dir, prefix, number))?, needed: 0 };
+        let active = Kept { segment: create(&path(dir, prefix, number))?, needed: 0 };
         Ok(Self { dir: dir.to_owned(), prefix, rotate_at, old, number, active })
     }
 
-    /// Appends a payload that is needed until it is released, or not at all.
-    pub(super) fn append(&mut self, payload: &[u8], needed: bool) -> io::Result<Spot> {
-        if self.active.segment.len() >= self.rotate_at {
+    /// Appends an entry that is needed until it is released, or not at all.
+    pub(super) fn append(&mut self, entry: &Entry, needed: bool) -> io::Result<Spot> {
+        if self.active.segment.end() >= self.rotate_at {
             self.rotate()?;
         }
-        let place = self.active.segment.append(payload)?;
+        let place = self.active.segment.append(entry)?;
         self.active.needed += u64::from(needed);
         Ok(Spot { segment: self.number, place })
     }
@@ -75,7 +78,7 @@ impl Journal {
     fn rotate(&mut self) -> io::Result<()> {
         self.write()?;
         let number = self.number + 1;
-        let fresh = Kept { segment: Segment::create(&path(&self.dir, self.prefix, number))?, needed: 0 };
+        let fresh = Kept { segment: create(&path(&self.dir, self.prefix, number))?, needed: 0 };
         self.old.insert(self.number, std::mem::replace(&mut self.active, fresh));
         self.number = number;
         self.clear()
@@ -103,7 +106,9 @@ impl Journal {
     /// entry stands behind it.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         while let Some(oldest) = self.old.first_entry().filter(|oldest| oldest.get().needed == 0) {
-            oldest.remove().segment.remove()?;
+            let number = *oldest.key();
+            oldest.remove();
+            fs::remove_file(path(&self.dir, self.prefix, number))?;
         }
         Ok(())
     }
@@ -116,7 +121,7 @@ impl Journal {
 
     /// Bytes of all segments.
     pub(super) fn bytes(&self) -> u64 {
-        self.old.values().chain([&self.active]).map(|kept| kept.segment.len()).sum()
+        self.old.values().chain([&self.active]).map(|kept| kept.segment.end()).sum()
     }
 
     /// Bytes that wait to be written.
@@ -126,7 +131,7 @@ impl Journal {
 
     /// Segment and offset of the first byte that waits.
     pub(super) fn written(&self) -> (u64, u64) {
-        (self.number, self.active.segment.len() - self.waiting() as u64)
+        (self.number, self.active.segment.written())
     }
 
     /// Writes what waits.
@@ -144,12 +149,17 @@ impl Journal {
         self.active.segment.sync()
     }
 
-    /// Reads a payload back.
-    pub(super) fn read(&self, spot: Spot) -> io::Result<Vec<u8>> {
+    /// Reads an entry back.
+    pub(super) fn read(&self, spot: Spot) -> io::Result<Entry> {
         let old = self.old.get(&spot.segment);
         let kept = if spot.segment == self.number { Some(&self.active) } else { old };
         kept.ok_or(io::ErrorKind::NotFound)?.segment.read(spot.place)
     }
+}
+
+fn create(path: &Path) -> io::Result<SegmentWriter> {
+    let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(path)?;
+    Ok(SegmentWriter::begin(Kind::Outbox, file))
 }
 
 fn path(dir: &Path, prefix: char, number: u64) -> PathBuf {

@@ -8,14 +8,11 @@
 //! What an attempt was accepted with and how it started stay until its end is acknowledged, so that an agent that starts
 //! again knows what its predecessor ran.
 
-pub mod codec;
-#[cfg(all(feature = "process", target_os = "linux"))]
-pub(crate) mod follower;
+pub mod entry;
 mod journal;
 mod output_log;
 mod recover;
 mod reserve;
-pub mod segment;
 mod shift;
 #[cfg(test)]
 mod tests;
@@ -27,8 +24,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_core::task::{LogStream, TaskRef};
+use serde::{Deserialize, Serialize};
 
-use self::codec::Entry;
+use self::entry::Entry;
 use self::journal::{Journal, Spot};
 use self::output_log::OutputLog;
 pub use self::recover::Recovered;
@@ -37,7 +35,7 @@ use crate::runtime::logs::now;
 use crate::runtime::worker::event::{AttemptEnd, LogCapacity, LogChunk, Started};
 
 /// Number of an entry, growing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EntryNo(pub u64);
 
 /// Bounds and durability of an outbox log.
@@ -126,7 +124,6 @@ pub struct OutboxLog {
     released: Vec<EntryNo>,
     out: OutputLog,
     reserve: Reserve,
-    buffer: Vec<u8>,
 }
 
 impl OutboxLog {
@@ -150,12 +147,9 @@ impl OutboxLog {
     }
 
     fn append(&mut self, entry: &Entry, needed: bool) -> io::Result<Spot> {
-        self.buffer.clear();
-        codec::encode(entry, &mut self.buffer);
-        let Self { control, buffer, reserve, .. } = self;
-        match control.append(buffer, needed) {
+        match self.control.append(entry, needed) {
             // It is the segment before that cannot be written, or the next that cannot be made.
-            Err(error) if reserve.give(&error) => control.append(buffer, needed),
+            Err(error) if self.reserve.give(&error) => self.control.append(entry, needed),
             appended => appended,
         }
     }

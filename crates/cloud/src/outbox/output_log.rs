@@ -8,7 +8,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use orlop_core::task::{LogGap, TaskRef};
 
 use super::EntryNo;
-use super::codec::{self, Entry};
+use super::entry::Entry;
 use super::journal::{Journal, Spot};
 use crate::runtime::worker::event::{LogCapacity, LogChunk};
 
@@ -52,7 +52,6 @@ pub(super) struct OutputLog {
     released: Vec<EntryNo>,
     waiting: BTreeSet<TaskRef>,
     dropped: u64,
-    buffer: Vec<u8>,
 }
 
 fn add(one: LogGap, other: LogGap) -> LogGap {
@@ -71,7 +70,6 @@ impl OutputLog {
             released: Vec::new(),
             waiting: BTreeSet::new(),
             dropped: 0,
-            buffer: Vec::new(),
         }
     }
 
@@ -80,18 +78,17 @@ impl OutputLog {
         self.journal.need(spot);
         let source = self.sources.entry(id).or_default();
         source.lost = add(source.lost, gap);
-        self.remember(no, id, spot, chunk, gap);
+        source.last_seq = source.last_seq.max(chunk.seq);
+        let (bytes, told) = (chunk.data.len() as u64 + BESIDE, chunk.gap.unwrap_or_default());
+        self.remember(no, Chunk { id, spot, bytes, gap, told });
     }
 
-    fn remember(&mut self, no: EntryNo, id: TaskRef, spot: Spot, chunk: &LogChunk, gap: LogGap) {
-        let bytes = chunk.data.len() as u64 + BESIDE;
-        self.bytes += bytes;
-        let source = self.sources.entry(id).or_default();
-        source.bytes += bytes;
-        source.last_seq = source.last_seq.max(chunk.seq);
+    fn remember(&mut self, no: EntryNo, chunk: Chunk) {
+        self.bytes += chunk.bytes;
+        let source = self.sources.entry(chunk.id).or_default();
+        source.bytes += chunk.bytes;
         source.chunks.insert(no);
-        let told = chunk.gap.unwrap_or_default();
-        self.chunks.insert(no, Chunk { id, spot, bytes, gap, told });
+        self.chunks.insert(no, chunk);
     }
 
     /// The output of this attempt is not dropped.
@@ -105,13 +102,15 @@ impl OutputLog {
         let untold = std::mem::take(&mut source.untold);
         let gap = add(add(chunk.gap.unwrap_or_default(), std::mem::take(&mut source.gap)), untold);
         chunk.gap = (gap != LogGap::default()).then_some(gap);
-        self.buffer.clear();
-        codec::log(no, &id, &chunk, &mut self.buffer);
-        match self.journal.append(&self.buffer, true) {
-            Ok(spot) => self.remember(no, id, spot, &chunk, LogGap::default()),
+        let bytes = chunk.data.len() as u64;
+        match self.journal.append(&Entry::Log(no, id, chunk), true) {
+            Ok(spot) => {
+                let (bytes, told) = (bytes + BESIDE, gap);
+                self.remember(no, Chunk { id, spot, bytes, gap: LogGap::default(), told });
+            }
             Err(error) => {
                 tracing::debug!(%error, attempt = %id, "output cannot be kept");
-                self.lose(&id, LogGap { chunks: 1, bytes: chunk.data.len() as u64 }, gap);
+                self.lose(&id, LogGap { chunks: 1, bytes }, gap);
             }
         }
         if self.bytes > self.max {
@@ -154,14 +153,9 @@ impl OutputLog {
 
     fn drop_chunk(&mut self, id: &TaskRef, no: EntryNo) {
         let Some(chunk) = self.remove(no) else { return };
-        let told = self.journal.read(chunk.spot).ok().and_then(|bytes| codec::decode(&bytes));
-        let before = match told {
-            Some(Entry::Log(_, _, told)) => told.gap.unwrap_or_default(),
-            _ => LogGap::default(),
-        };
         self.released.push(no);
         let gone = LogGap { chunks: 1, bytes: chunk.bytes - BESIDE };
-        self.lose(id, gone, add(before, chunk.gap));
+        self.lose(id, gone, add(chunk.told, chunk.gap));
         // It is reported before the next chunk that is left, or the next that comes.
         let next = self.sources.get(id).and_then(|source| source.chunks.range(no..).next().copied());
         if let Some((next, source)) = next.zip(self.sources.get_mut(id)) {
@@ -175,9 +169,7 @@ impl OutputLog {
 
     /// Writes down that output is gone before a chunk.
     fn note(&mut self, no: EntryNo, id: TaskRef, gap: LogGap) {
-        self.buffer.clear();
-        codec::encode(&Entry::Gap(no, id, gap), &mut self.buffer);
-        if let Err(error) = self.journal.append(&self.buffer, false) {
+        if let Err(error) = self.journal.append(&Entry::Gap(no, id, gap), false) {
             tracing::debug!(%error, attempt = %id, "a gap is not written down");
         }
     }
@@ -237,9 +229,8 @@ impl OutputLog {
     /// Writes what waits, or gives it up.
     pub(super) fn flush(&mut self, no_room: bool) {
         if !self.released.is_empty() {
-            self.buffer.clear();
-            codec::encode(&Entry::Released(std::mem::take(&mut self.released)), &mut self.buffer);
-            if let Err(error) = self.journal.append(&self.buffer, false) {
+            let released = Entry::Released(std::mem::take(&mut self.released));
+            if let Err(error) = self.journal.append(&released, false) {
                 // They are handed out once more after a restart, which harms nobody.
                 tracing::debug!(%error, "released output is not written down");
             }
@@ -269,8 +260,8 @@ impl OutputLog {
             let numbers: Vec<EntryNo> = there.map(|(no, _)| *no).collect();
             for no in numbers {
                 let Some(chunk) = self.chunks.get_mut(&no) else { continue };
-                let payload = self.journal.read(chunk.spot)?;
-                let spot = self.journal.append(&payload, true)?;
+                let entry = self.journal.read(chunk.spot)?;
+                let spot = self.journal.append(&entry, true)?;
                 self.journal.release(std::mem::replace(&mut chunk.spot, spot));
                 let (id, gap) = (chunk.id, chunk.gap);
                 if gap != LogGap::default() {
@@ -311,8 +302,7 @@ impl OutputLog {
             }
             left -= len;
             self.handed = *no;
-            let told = self.journal.read(chunk.spot).ok().and_then(|bytes| codec::decode(&bytes));
-            if let Some(Entry::Log(_, id, mut told)) = told {
+            if let Ok(Entry::Log(_, id, mut told)) = self.journal.read(chunk.spot) {
                 let gap = add(told.gap.unwrap_or_default(), chunk.gap);
                 told.gap = (gap != LogGap::default()).then_some(gap);
                 all.push((*no, id, told));

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use orlop_core::task::{LogGap, TaskRef};
 
-use super::codec::{self, Entry};
+use super::entry::Entry;
 use super::journal::{Journal, Spot};
 use super::output_log::OutputLog;
 use super::reserve::Reserve;
 use super::{EntryNo, Item, OutboxLog, OutboxOptions, TrackedAttempt};
 use crate::runtime::worker::event::{LogChunk, Started};
+use crate::segment::decode;
 
 /// An attempt of an earlier agent whose end the server has not acknowledged.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +44,7 @@ struct ReplayedJournals {
 
 impl ReplayedJournals {
     fn take(&mut self, spot: Spot, payload: &[u8]) {
-        match codec::decode(payload) {
+        match decode(payload) {
             Some(Entry::Released(all)) => {
                 self.last = self.last.max(all.iter().map(|no| no.0).max().unwrap_or(0));
                 self.released.extend(all);
@@ -91,7 +92,6 @@ pub(super) fn open(options: OutboxOptions) -> io::Result<(OutboxLog, Vec<Recover
         released: Vec::new(),
         out: OutputLog::new(logs, options.logs),
         reserve: Reserve::new(&options.dir, options.reserve),
-        buffer: Vec::new(),
         options,
     };
     let ReplayedJournals { control, chunks, gaps, released, last_seq, .. } = found;

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::codec::{self, Entry};
+use super::entry::Entry;
 use super::journal::Spot;
 use super::{Item, OutboxLog};
 
@@ -13,10 +13,7 @@ impl OutboxLog {
         let Some(oldest) = self.control.oldest_beyond(self.options.reserve) else { return Ok(()) };
         let entries: Vec<Entry> = self.needed_in(oldest);
         for entry in entries {
-            self.buffer.clear();
-            codec::encode(&entry, &mut self.buffer);
-            let Self { control, buffer, .. } = self;
-            let spot = control.append(buffer, true)?;
+            let spot = self.control.append(&entry, true)?;
             self.moved(&entry, spot);
         }
         self.control.write()?;

@@ -20,7 +20,7 @@ const ALLOWED: &str = "`j` and 13 digits of Crockford's base 32 (`0`â€“`9`, `a`â
 ///
 /// Its text is `j` and 13 Crockford base-32 digits, in lower case, and sorts like the number. Reading takes either
 /// case and the usual mistakes (`o` for 0, `i` and `l` for 1). In JSON it is always this text, never a number, which
-/// some readers would round.
+/// some readers would round. In binary forms it is the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u64);
 
@@ -110,12 +110,15 @@ impl FromStr for JobId {
 
 impl Serialize for JobId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        if serializer.is_human_readable() { serializer.collect_str(self) } else { serializer.serialize_u64(self.0) }
     }
 }
 
 impl<'de> Deserialize<'de> for JobId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return u64::deserialize(deserializer).map(Self);
+        }
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }

@@ -8,6 +8,8 @@ use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+use crate::segment::bytes;
+
 /// Why an attempt is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
@@ -29,6 +31,7 @@ pub struct LogChunk {
     /// When its first byte was read.
     pub time: Time,
     /// The bytes, secrets masked, in whatever encoding the job writes.
+    #[serde(with = "bytes")]
     pub data: Vec<u8>,
     /// What is missing before it.
     pub gap: Option<LogGap>,
@@ -78,6 +81,7 @@ pub struct AttemptEnd {
     /// What became of its output.
     pub log: LogTotals,
     /// All of standard output, where it is short and there is nothing else; then there are no chunks.
+    #[serde(with = "bytes")]
     pub tail: Vec<u8>,
     /// Files it left that are stored elsewhere now.
     pub artifacts: Vec<Kept>,

@@ -1,6 +1,6 @@
 //! Attempts under a supervisor: what goes on without the agent, what another agent makes of it, and what ends without one.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState};
+use orlop_cloud::segment::read::scan;
+use orlop_cloud::segment::{Kind, take};
 use orlop_core::task::{LogStream, Run, TaskEnd, TaskRef};
 
 use super::recorder::Recorder;
@@ -51,11 +53,12 @@ fn machine(mark: &str) -> Machine {
 
 /// The supervisor of an attempt.
 fn keeper(work: &Path, id: TaskRef) -> i32 {
-    // The first entry of the journal, behind the 8 bytes of its kind and the 8 of its length and sum.
-    let journal = fs::read(work.join(".control").join(id.to_string())).unwrap();
-    let value: serde_json::Value =
-        serde_json::Deserializer::from_slice(&journal[16..]).into_iter().next().unwrap().unwrap();
-    i32::try_from(value["pid"].as_i64().unwrap()).unwrap()
+    // The first entry of the journal: which report it is, and what that begins with.
+    let (journal, mut first) = (File::open(work.join(".control").join(id.to_string())).unwrap(), None);
+    scan(Kind::Attempt, journal, |_, payload| first = first.or(take::<(u32, i32)>(payload))).unwrap();
+    let (report, pid) = first.unwrap();
+    assert_eq!(report, 0, "it says who keeps the attempt");
+    pid
 }
 
 fn is_dead(pid: i32) -> bool {

@@ -5,11 +5,12 @@ use std::io;
 use orlop_core::error::Problem;
 
 use super::control::{Control, SupervisorState};
-use crate::outbox::codec::{Entry, decode};
-use crate::outbox::follower::Follower;
+use super::report::Report;
 use crate::runtime::logs::now;
 use crate::runtime::worker::RemainsState;
 use crate::runtime::worker::event::Started;
+use crate::segment::follow::SegmentFollower;
+use crate::segment::{Kind, decode};
 
 /// The state of an attempt under a supervisor; none where no supervisor keeps it and its end was not written.
 ///
@@ -27,16 +28,16 @@ pub(in crate::runtime::worker) fn state(control: &Control) -> Result<Option<Rema
         Err(error) => return Err(error.into()),
     };
     let (mut started, mut ended) = (None, false);
-    let mut journal = match Follower::open(control.journal()) {
+    let mut journal = match SegmentFollower::open(Kind::Attempt, control.journal()) {
         // As above: nothing of it has run.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !kept => return Ok(None),
         journal => journal?,
     };
     journal.read(|payload| {
         match decode(payload) {
-            Some(Entry::Started(_, _, found)) => started = Some(found),
-            Some(Entry::Ended(..)) => ended = true,
-            _ => {}
+            Some(Report::Started(found)) => started = Some(found),
+            Some(Report::Ended(_)) => ended = true,
+            Some(Report::Keeper(_) | Report::Log(_)) | None => {}
         }
         true
     })?;

@@ -3,7 +3,7 @@
 //!
 //! | file | made by | meaning |
 //! |---|---|---|
-//! | `<work>/.control/<ref>` | agent, then supervisor | the journal: who keeps the attempt, start, output and end, as in the outbox log; locked by the supervisor for as long as it keeps the attempt |
+//! | `<work>/.control/<ref>` | agent, then supervisor | the journal: who keeps the attempt, start, output and end, in a segment; locked by the supervisor for as long as it keeps the attempt |
 //! | `…/<ref>.request` | agent | that the attempt is to end, and how |
 //! | `<work>/.lease` | agent | until when attempts that must not overlap may run, by the clock since boot |
 //!
@@ -13,7 +13,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,18 +22,21 @@ use nix::fcntl::{Flock, FlockArg};
 use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 
+use super::report::Report;
 use super::spares::Spares;
 use crate::durable::{Durable, replace};
-use crate::outbox::segment::{self, Segment};
 use crate::runtime::clock::uptime;
 use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::event::Cause;
+use crate::segment::read::SegmentReader;
+use crate::segment::write::SegmentWriter;
+use crate::segment::{Kind, decode};
 
 /// The directory of all attempts with supervisors, in the directory of attempts.
 pub(super) const CONTROL: &str = ".control";
 const LEASE: &str = ".lease";
 /// Within so many bytes the first entry of a journal ends: numbers of a process.
-const HEAD_MAX: u64 = 256;
+const FIRST: usize = 64;
 
 /// What an agent asks of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,10 +94,13 @@ impl Control {
     }
 
     /// Takes the attempt on, as its supervisor; none when it may not be taken on. The holder of the lock keeps it.
-    pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<(Segment, Flock<File>)>> {
+    pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<(SegmentWriter, Flock<File>)>> {
         let Some(lock) = self.lock()? else { return Ok(None) };
-        let Some(mut journal) = Segment::begin(&self.0, lock.try_clone()?)? else { return Ok(None) };
-        journal.append(&serde_json::to_vec(&own)?)?;
+        if lock.metadata()?.len() > 0 {
+            return Ok(None);
+        }
+        let mut journal = SegmentWriter::begin(Kind::Attempt, lock.try_clone()?);
+        journal.append(&Report::Keeper(own))?;
         journal.write()?;
         Ok(Some((journal, lock)))
     }
@@ -130,13 +136,11 @@ impl Control {
 
     /// Who took the attempt on: the first entry of its journal.
     fn keeper(&self) -> io::Result<Option<Identity>> {
-        let mut head = Vec::new();
-        File::open(&self.0)?.take(HEAD_MAX).read_to_end(&mut head)?;
-        let mut first = None;
-        segment::walk(&head, |_, payload| {
-            first.get_or_insert_with(|| serde_json::from_slice(payload));
-        });
-        Ok(first.transpose()?)
+        let mut journal = SegmentReader::new(Kind::Attempt, File::open(&self.0)?, 0..u64::MAX, FIRST)?;
+        match journal.read()?.and_then(|(_, payload)| decode(payload)) {
+            Some(Report::Keeper(keeper)) => Ok(Some(keeper)),
+            _ => Ok(None),
+        }
     }
 
     /// Asks for the end of the attempt.
@@ -234,7 +238,7 @@ mod tests {
     fn files_that_an_agent_died_over_are_of_nothing_that_ran_and_hold_up_no_other_one() {
         let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         // Written in part is what a supervisor died over.
-        for made in [&b""[..], b"ORL", b"ORLSPL1\n", b"ORLSPL1\n\x20\0\0", b"\0"] {
+        for made in [&b""[..], b"ORL", b"ORLATT1\n", b"ORLATT1\n\x20\0\0", b"\0"] {
             let dir = tempfile::tempdir().unwrap();
             let control = Control::of(dir.path(), &id);
             control.create(&mut Spares::of(dir.path())).unwrap();

@@ -20,9 +20,8 @@ use orlop_core::task::TaskRef;
 
 use super::control::{Control, Request, SupervisorState, read_lease};
 use super::order::{Start, Tools, put};
+use super::report::Report;
 use super::spares::Spares;
-use crate::outbox::codec::{Entry, decode};
-use crate::outbox::follower::Follower;
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
@@ -31,6 +30,8 @@ use crate::runtime::process::identity::{Identity, stat};
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::process::lane::Mailbox;
+use crate::segment::follow::SegmentFollower;
+use crate::segment::{Kind, decode};
 
 /// What a supervisor needs of the agent's environment to find a container engine and its logins as the agent does.
 const PASSED: [&str; 6] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "DOCKER_HOST", "ORLOP_DOCKER_HOST"];
@@ -122,7 +123,7 @@ impl Drop for Followers {
 #[derive(Debug)]
 struct Followed {
     control: Control,
-    journal: Follower,
+    journal: SegmentFollower,
     keeper: Identity,
     /// Output up to this is known already, and the start is.
     after_seq: u64,
@@ -271,7 +272,7 @@ impl Thread {
     fn try_start(&mut self, plan: AttemptPlan) -> io::Result<()> {
         let id = plan.id;
         let control = Control::of(&self.context.work, &id);
-        let journal = Follower::of(control.create(&mut self.spares)?);
+        let journal = SegmentFollower::new(Kind::Attempt, control.create(&mut self.spares)?);
         // Nobody else needs it.
         let leased = plan.run.forbid_overlap.then(|| read_lease(&self.context.work));
         let left = leased.unwrap_or_default().saturating_sub(uptime());
@@ -317,7 +318,7 @@ impl Thread {
         &mut self,
         id: TaskRef,
         control: Control,
-        journal: Follower,
+        journal: SegmentFollower,
         keeper: Identity,
         after_seq: Option<u64>,
     ) -> io::Result<()> {
@@ -343,7 +344,7 @@ impl Thread {
         {
             self.watch_keeper(keeper, end, None)?;
         }
-        let journal = Follower::open(control.journal())?;
+        let journal = SegmentFollower::open(Kind::Attempt, control.journal())?;
         self.follow(id, control, journal, keeper, Some(after_seq))?;
         // A supervisor that died before it was watched is noticed by nobody else.
         if !self.keepers.contains_key(&keeper) {
@@ -388,26 +389,26 @@ impl Thread {
         let (events, told) = (&self.context.events, &mut self.told);
         let outcome = journal.read(|payload| {
             match decode(payload) {
-                Some(Entry::Started(_, _, started)) => {
+                Some(Report::Started(started)) => {
                     *due = None;
                     if !*adopted {
                         *told = true;
                         events.started(*id, started);
                     }
                 }
-                Some(Entry::Log(_, _, chunk)) => {
+                Some(Report::Log(chunk)) => {
                     *last_seq = chunk.seq.max(*last_seq);
                     if chunk.seq > *after_seq {
                         *told = true;
                         return events.log(*id, chunk) == LogCapacity::Free;
                     }
                 }
-                Some(Entry::Ended(_, _, end)) => {
+                Some(Report::Ended(end)) => {
                     (*over, *due, *told) = (true, None, true);
-                    events.ended(*id, *end);
+                    events.ended(*id, end);
                     return false;
                 }
-                _ => {}
+                Some(Report::Keeper(_)) | None => {}
             }
             true
         });

@@ -6,6 +6,7 @@ mod control;
 mod follow;
 mod keep;
 mod order;
+mod report;
 mod sink;
 mod spares;
 

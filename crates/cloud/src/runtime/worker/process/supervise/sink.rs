@@ -11,14 +11,13 @@ use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use orlop_core::task::TaskRef;
 
-use crate::outbox::EntryNo;
-use crate::outbox::codec::{Entry, encode};
-use crate::outbox::segment::Segment;
+use super::report::Report;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, LogCapacity, LogChunk, Started};
+use crate::segment::write::SegmentWriter;
 
 #[derive(Debug)]
 struct Book {
-    journal: Segment,
+    journal: SegmentWriter,
     over: bool,
     _lock: Flock<File>,
 }
@@ -41,7 +40,7 @@ impl Sink {
     }
 
     /// Writes the journal of an attempt that is kept from now on, until its end is written.
-    pub(super) fn open(&self, id: TaskRef, journal: Segment, lock: Flock<File>) {
+    pub(super) fn open(&self, id: TaskRef, journal: SegmentWriter, lock: Flock<File>) {
         self.books().insert(id, Book { journal, over: false, _lock: lock });
     }
 
@@ -85,14 +84,12 @@ impl Sink {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, id: TaskRef, entry: &Entry) {
-        let mut payload = Vec::new();
-        encode(entry, &mut payload);
+    fn write(&self, id: TaskRef, report: &Report) {
         let mut books = self.books();
         let Some(book) = books.get_mut(&id) else { return };
         // One that is too long is written by nobody: output comes in chunks, outputs and reasons are bounded.
-        if book.journal.append(&payload).is_ok() {
-            book.over |= matches!(entry, Entry::Ended(..));
+        if book.journal.append(report).is_ok() {
+            book.over |= matches!(report, Report::Ended(_));
             self.dirty.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         }
     }
@@ -100,16 +97,16 @@ impl Sink {
 
 impl AttemptEvents for Sink {
     fn started(&self, id: TaskRef, started: Started) {
-        self.write(id, &Entry::Started(EntryNo(0), id, started));
+        self.write(id, &Report::Started(started));
     }
 
     fn log(&self, id: TaskRef, chunk: LogChunk) -> LogCapacity {
-        self.write(id, &Entry::Log(EntryNo(0), id, chunk));
+        self.write(id, &Report::Log(chunk));
         LogCapacity::Free
     }
 
     fn ended(&self, id: TaskRef, end: AttemptEnd) {
-        self.write(id, &Entry::Ended(EntryNo(0), id, Box::new(end)));
+        self.write(id, &Report::Ended(end));
     }
 
     fn flush(&self) {
