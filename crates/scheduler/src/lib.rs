@@ -18,7 +18,6 @@ pub mod effect;
 pub mod engine;
 pub mod error;
 pub mod event;
-pub mod fault;
 mod fleet;
 pub mod job;
 pub mod packing;

@@ -5,7 +5,6 @@ use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::status::{ApprovalRecord, Decision};
 
-use super::fault::{Fault, fault};
 use super::{Call, reason};
 
 impl Call<'_> {
@@ -17,8 +16,7 @@ impl Call<'_> {
             return;
         }
         let Some(node) = self.state.node_mut(*at) else { return };
-        let decided = node.approval.is_some() && !fault(Fault::DecideTwice);
-        if decided || node.state.is_settled() {
+        if node.approval.is_some() || node.state.is_settled() {
             return;
         }
         node.approval = Some(Box::new(ApprovalRecord {

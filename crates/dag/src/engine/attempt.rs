@@ -11,7 +11,6 @@ use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::policy::JobRetention;
 use orlop_core::time::Time;
 
-use super::fault::{Fault, fault};
 use super::state::Text;
 use super::{Call, failure, phrase, reason};
 
@@ -19,8 +18,7 @@ impl Call<'_> {
     pub(super) fn attempt_event(&mut self, event: &FlowEvent, at: Address, attempt: u32) {
         let current = self.state.node(at).map(|node| (node.state, node.attempt()));
         let Some((state, number)) = current else { return self.fence() };
-        let fresh = number == attempt || fault(Fault::NoFence);
-        if !fresh || !(state.is_live() || (state.is_settled() && fault(Fault::SettleTwice))) {
+        if number != attempt || !state.is_live() {
             return self.fence();
         }
         match (state, event) {
@@ -245,12 +243,7 @@ impl Call<'_> {
         self.set_state(at, StepState::Queued);
         if let Some(node) = self.state.node_mut(at) {
             node.clear_attempt();
-            if !fault(Fault::SameAttemptAfterLoss) {
-                node.lost = node.lost.saturating_add(1);
-            }
-        }
-        if fault(Fault::LossCountsAsRetry) {
-            self.state.flow.retries = self.state.flow.retries.saturating_add(1);
+            node.lost = node.lost.saturating_add(1);
         }
         self.state.index.enqueue(self.plan, at);
         self.notice_retry(at, "its host was lost");
@@ -265,11 +258,6 @@ impl Call<'_> {
         node.frozen = None;
         self.set_state(at, StepState::Cancelling);
         self.out.push(FlowEffect::CancelAttempt { at, attempt, cause: cause.clone().into_owned(), grace: None });
-        if fault(Fault::HastyCancel) {
-            let message = self.too_long(at, &cause);
-            self.ended(at, self.now);
-            self.cancelled(at, cause.clone(), message);
-        }
     }
 
     /// Asks for an ended execution to be deleted, where the flow or the template says so.

@@ -7,7 +7,6 @@ use orlop_core::backoff;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::policy::{DEFAULT_CONTAINER, FailurePolicy, OnExitCodes, PodFailureRule};
 
-use super::fault::{Fault, fault};
 use super::halt::Halt;
 use super::state::{Node, Text};
 use super::{Call, phrase, reason};
@@ -84,7 +83,7 @@ impl Call<'_> {
         let finally = self.is_finally(at);
         let allowed = self.plan.get(at.step.0).and_then(|step| step.retry.as_deref()).map_or(0, |(limit, _)| *limit);
         let again = retryable && self.state.node(at).is_some_and(|node| node.retries < allowed);
-        if self.state.halted(finally).is_some() && !fault(Fault::RetryAfterHalt) {
+        if self.state.halted(finally).is_some() {
             if again && self.has_budget() {
                 self.note_cut(finally);
             }
@@ -102,7 +101,7 @@ impl Call<'_> {
     fn has_budget(&self) -> bool {
         let scheduled = u32::try_from(self.state.index.backoff.len()).unwrap_or(u32::MAX);
         let spent = self.state.flow.retries.saturating_add(scheduled);
-        spent < self.plan.policy().backoff_limit || fault(Fault::NoBudget)
+        spent < self.plan.policy().backoff_limit
     }
 
     /// A retry that the flow's budget does not allow.
@@ -118,8 +117,7 @@ impl Call<'_> {
     /// A retry is due: back to the queue under the next attempt number. Failures that were counted
     /// since it was scheduled may have used up the budget.
     pub(super) fn retry(&mut self, at: Address) {
-        let unchecked = fault(Fault::NoBudget) || fault(Fault::RetryOverBudget);
-        if self.state.flow.retries >= self.plan.policy().backoff_limit && !unchecked {
+        if self.state.flow.retries >= self.plan.policy().backoff_limit {
             let Some(node) = self.state.node_mut(at) else { return };
             let why = node.reason.take().unwrap_or_default();
             let message = node.message.take().map(String::from).unwrap_or_default();
@@ -128,9 +126,7 @@ impl Call<'_> {
         self.set_state(at, StepState::Queued);
         let Some(node) = self.state.node_mut(at) else { return };
         node.clear_attempt();
-        if !fault(Fault::SameAttemptAfterRetry) {
-            node.retries = node.retries.saturating_add(1);
-        }
+        node.retries = node.retries.saturating_add(1);
         self.state.flow.retries = self.state.flow.retries.saturating_add(1);
         self.state.index.enqueue(self.plan, at);
         self.notice_retry(at, "its retry is due");
@@ -144,12 +140,11 @@ impl Call<'_> {
         let outputs = node.outputs.take();
         node.reason = Some(why);
         node.message = Some(orlop_core::spec::status::cut_message(&message).into_boxed_str());
-        let from = if fault(Fault::DelayFromNow) { now } else { *node.ended.get_or_insert(now) };
-        node.started = node.started.or(Some(from));
+        let ended = *node.ended.get_or_insert(now);
+        node.started = node.started.or(Some(ended));
         self.forget_outputs(outputs.as_deref());
         self.set_state(at, StepState::Backoff);
-        let due = if fault(Fault::NoBackoff) { from } else { from.plus(delay) };
-        self.arm(at, due);
+        self.arm(at, ended.plus(delay));
     }
 
     /// A unit failed and is not tried again. In `finally` nothing is halted: every step of it cleans up.
@@ -157,21 +152,16 @@ impl Call<'_> {
         let text = format!("step {} failed: {why}: {message}", self.plan.instance_name(at));
         self.settle_failed(at, why, message);
         let meaning = self.plan.failure(at.step);
-        if meaning.tolerated && !fault(Fault::TolerateNothing) {
+        if meaning.tolerated {
             return;
         }
         if self.is_finally(at) {
             self.add_cause(reason::FINALLY_FAILED.into(), text);
-            if fault(Fault::HaltFinally) {
-                self.state.flow.final_halt = Some(reason::FLOW_FAILED.into());
-            }
             return;
         }
-        if self.state.halted(false).is_none() || !fault(Fault::ForgetLateFailure) {
-            self.add_cause(reason::FLOW_FAILED.into(), text);
-        }
+        self.add_cause(reason::FLOW_FAILED.into(), text);
         // Who named the failure is to run.
-        if meaning.named && !fault(Fault::NamedHalts) {
+        if meaning.named {
             return;
         }
         let cancels = match self.plan.policy().failure {

@@ -12,7 +12,6 @@ use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::StepOutputs;
 use orlop_core::time::Time;
 
-use super::fault::{Fault, fault};
 use super::halt::Halt;
 use super::index::Index;
 use super::state::{Flow, FlowMeta, Node, Resources, Stage, State, Text};
@@ -163,9 +162,6 @@ impl Call<'_> {
     pub(super) fn after_end(&mut self, event: &FlowEvent) {
         if event.attempt().is_some() {
             self.state.flow.fenced = self.state.flow.fenced.saturating_add(1);
-            if let (true, FlowEvent::AttemptFailed { at, .. }) = (fault(Fault::ReopenTerminal), event) {
-                self.settle(*at, StepOutcome::Failed, Some(reason::LOST.into()), None);
-            }
         }
         if *event == FlowEvent::FinalStatusWritten {
             self.state.flow.final_written = true;

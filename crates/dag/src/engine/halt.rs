@@ -6,7 +6,6 @@ use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::flow::StopMode;
 use orlop_core::spec::status::WaitsOn;
 
-use super::fault::{Fault, fault};
 use super::state::{Cause, Stage, State, Text};
 use super::{Call, reason};
 use crate::plan::Plan;
@@ -69,9 +68,6 @@ impl Call<'_> {
         let first = if finally { halt.cancels } else { self.state.flow.halt.is_none() };
         if !finally {
             self.state.flow.halt.get_or_insert_with(|| halt.reason.clone());
-            if fault(Fault::LastHaltNames) {
-                self.state.flow.halt = Some(halt.reason.clone());
-            }
         }
         if first {
             self.end_waits(finally, &halt.reason);
@@ -103,7 +99,7 @@ impl Call<'_> {
             self.end_backoff(at);
         }
         for at in live {
-            match self.state.node(at).filter(|_| !fault(Fault::WaitAfterHalt)) {
+            match self.state.node(at) {
                 Some(node) if node.state == StepState::Starting && node.due.is_some() => {
                     self.skip_by_halt(at, cause.clone());
                 }
@@ -115,7 +111,7 @@ impl Call<'_> {
     /// An attempt that a queue holds back runs nothing: after a halt it would start something.
     pub(super) fn cancel_if_queued(&mut self, at: Address, cause: &Text) {
         let queued = |node: &super::state::Node| node.state == StepState::Active && node.waits_on(WaitsOn::Suspended);
-        if self.state.node(at).is_some_and(queued) && !fault(Fault::QueuedAfterHalt) {
+        if self.state.node(at).is_some_and(queued) {
             self.begin_cancel(at, cause.clone());
         }
     }
@@ -165,7 +161,6 @@ impl State {
     pub(super) fn cause(&self, plan: &Plan) -> Option<&Cause> {
         self.flow.causes.iter().find(|cause| {
             !reason::is_order(&cause.reason)
-                || fault(Fault::OrderAlwaysCounts)
                 || self.flow.cut.contains(&cause.reason)
                 || [false, true].iter().any(|finally| self.skipping(plan, *finally) == Some(&cause.reason))
         })

@@ -3,7 +3,6 @@
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::policy::ToleratedOutcome;
 
-use super::fault::{Fault, fault};
 use super::state::{Cause, Outcome, Stage};
 use super::{Call, reason};
 
@@ -46,7 +45,7 @@ impl Call<'_> {
     fn main_is_over(&self) -> bool {
         let part = self.state.index.part_of(false);
         if self.state.flow.halt.is_some() {
-            return part.live == 0 || fault(Fault::HastyFinally);
+            return part.live == 0;
         }
         self.state.flow.started.is_some() && part.open == 0
     }

@@ -10,7 +10,7 @@ impl State {
     ///
     /// # Errors
     /// The first part that differs.
-    pub fn sanity_check(&self, plan: &Plan) -> Result<(), String> {
+    pub(crate) fn sanity_check(&self, plan: &Plan) -> Result<(), String> {
         let index = Index::rebuild(plan, &self.nodes, &self.groups);
         same("counts", &self.index.parts, &index.parts)?;
         same("live attempts", &self.index.live, &index.live)?;

@@ -4,7 +4,6 @@
 use orlop_core::attempt::{Address, StepIndex};
 use orlop_core::machine::step::{StepOutcome, StepState};
 
-use super::fault::{Fault, fault};
 use super::state::{Node, Resources, Stage, Text};
 use super::{Call, facts, reason};
 use crate::depends::{Depends, SettledView};
@@ -15,7 +14,7 @@ impl Call<'_> {
     pub(super) fn settle(&mut self, at: Address, outcome: StepOutcome, reason: Option<Text>, message: Option<String>) {
         let now = self.now;
         let Some(node) = self.state.node_mut(at) else { return };
-        if node.state.is_settled() && !fault(Fault::SettleTwice) {
+        if node.state.is_settled() {
             return;
         }
         node.reason = reason;
@@ -84,10 +83,10 @@ impl Call<'_> {
     fn tell_dependents(&mut self, step: u32) {
         let at = Address::step(step);
         // After a halt nothing starts: what has not been settled is skipped by derivation.
-        if self.halted(at).is_some() && !fault(Fault::StartAfterHalt) {
+        if self.halted(at).is_some() {
             return;
         }
-        let satisfied = self.state.is_satisfied(self.plan, at) || fault(Fault::FailureSatisfies);
+        let satisfied = self.state.is_satisfied(self.plan, at);
         let plan = self.plan;
         for edge in plan.graph().successors(step) {
             self.dependency_settled(step, *edge, satisfied);
@@ -111,7 +110,7 @@ impl Call<'_> {
         match self.plan.get(target).and_then(|step| step.join.as_deref()) {
             Some(join) if joins => self.decide_join(target, join),
             Some(_) => {}
-            None if satisfied || (edge.is_reference() && !fault(Fault::ReferenceSkips)) || fault(Fault::NoCascade) => {}
+            None if satisfied || edge.is_reference() => {}
             None => self.skip_for(source, target),
         }
         if last && self.state.nodes.get(target as usize).is_some_and(|node| node.state == StepState::Waiting) {
@@ -159,7 +158,6 @@ impl Call<'_> {
         let verdict = condition.eval(&facts::View::new(plan, self.state, at));
         match verdict {
             Ok(true) => true,
-            Ok(false) if fault(Fault::IgnoreCondition) => true,
             Ok(false) => {
                 let message = "its `when` is false".to_owned();
                 self.settle(at, StepOutcome::Skipped, Some(reason::CONDITION_FALSE.into()), Some(message));

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fault::{Fault, fault};
 use super::index::Index;
 use super::state::{Flow, Group, Node, State};
 use crate::plan::Plan;
@@ -91,9 +90,6 @@ pub fn restore(plan: &Plan, bytes: &[u8]) -> Result<State, RestoreError> {
     for (step, node) in stored.nodes {
         if let Some(place) = nodes.get_mut(step as usize) {
             *place = node.into_owned();
-            if fault(Fault::ForgetTimers) {
-                place.due = None;
-            }
         }
     }
     let mut groups = BTreeMap::new();

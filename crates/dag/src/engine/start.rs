@@ -6,7 +6,6 @@ use orlop_core::machine::step::StepState;
 use orlop_core::spec::status::WaitsOn;
 
 use super::Call;
-use super::fault::{Fault, fault};
 use super::state::{Resources, State};
 use crate::plan::Plan;
 
@@ -14,7 +13,7 @@ impl Call<'_> {
     /// Starts what is ready while slots are free: spec order, then item index. Decisions hold no slot.
     pub(super) fn fill_slots(&mut self) {
         let unready = self.state.flow.started.is_none() || self.state.flow.resources == Resources::Asked;
-        if self.state.flow.completed.is_some() || unready || (self.state.is_paused() && !fault(Fault::IgnoreSuspend)) {
+        if self.state.flow.completed.is_some() || unready || self.state.is_paused() {
             return;
         }
         while let Some(step) = self.state.index.gates.pop_first() {
@@ -26,7 +25,7 @@ impl Call<'_> {
         let limit = self.limit();
         while self.live_count() < limit {
             let Some(at) = self.state.index.dequeue(self.plan) else { break };
-            if self.halted(at).is_none() || fault(Fault::StartAfterHalt) {
+            if self.halted(at).is_none() {
                 self.start(at);
             }
         }
@@ -34,9 +33,6 @@ impl Call<'_> {
 
     /// Live attempts the flow may have.
     fn limit(&self) -> usize {
-        if fault(Fault::NoParallelism) {
-            return usize::MAX;
-        }
         let own = self.plan.policy().parallelism;
         let limit = own.into_iter().chain(self.state.flow.meta.max_live).min();
         limit.map_or(usize::MAX, |limit| limit as usize)

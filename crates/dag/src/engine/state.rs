@@ -15,7 +15,6 @@ use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fault::{Fault, fault};
 use super::index::Index;
 use super::waits::Waits;
 use crate::plan::Plan;
@@ -333,14 +332,9 @@ impl State {
         match node.state {
             // A fan-out is satisfied when all its instances are.
             StepState::Done(StepOutcome::Succeeded) => {
-                !strict
-                    || fault(Fault::LenientGroups)
-                    || self.index.groups.get(&at.step.0).is_none_or(|group| group.skipped == 0)
+                !strict || self.index.groups.get(&at.step.0).is_none_or(|group| group.skipped == 0)
             }
-            StepState::Done(StepOutcome::Failed) => {
-                let failure = plan.failure(at.step);
-                failure.satisfies || (failure.named && fault(Fault::NamedSatisfies))
-            }
+            StepState::Done(StepOutcome::Failed) => plan.failure(at.step).satisfies,
             StepState::Done(StepOutcome::Skipped) => {
                 !strict && node.reason.as_deref() == Some(super::reason::CONDITION_FALSE)
             }

@@ -7,7 +7,6 @@ use orlop_core::spec::flow::SuspendMode;
 use orlop_core::spec::status::WaitsOn;
 
 use super::Call;
-use super::fault::{Fault, fault};
 
 impl Call<'_> {
     pub(super) fn set_suspend(&mut self, on: bool, mode: SuspendMode) {
@@ -71,9 +70,7 @@ impl Call<'_> {
         }
         let pause = now.since(since);
         flow.paused_millis = flow.paused_millis.saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
-        if !fault(Fault::DeadlineRuns) {
-            flow.deadline = flow.deadline.map(|deadline| deadline.plus(pause));
-        }
+        flow.deadline = flow.deadline.map(|deadline| deadline.plus(pause));
     }
 
     /// Whether live attempts are suspended, not only left to finish.

@@ -7,7 +7,6 @@ use orlop_core::effect::FlowEffect;
 use orlop_core::machine::step::StepState;
 use orlop_core::time::Time;
 
-use super::fault::{Fault, fault};
 use super::halt::Halt;
 use super::state::{Stage, State};
 use super::{Call, reason};
@@ -58,7 +57,7 @@ impl State {
 
     /// The deadline acts on the steps only, stands still while the flow is suspended, and acts once.
     fn deadline_runs(&self) -> bool {
-        self.flow.stage == Stage::Main && (!self.is_paused() || fault(Fault::DeadlineRuns))
+        self.flow.stage == Stage::Main && !self.is_paused()
     }
 
     /// Whether a heap entry is still the timer of its unit, and would do something: after a halt waits are over though
@@ -145,7 +144,7 @@ impl Call<'_> {
     fn fire_ttl(&mut self) {
         let flow = &mut self.state.flow;
         let due = flow.ttl_due.is_some_and(|due| due <= self.now);
-        let written = !self.plan.policy().ttl.is_zero() || flow.final_written || fault(Fault::HastyDeletion);
+        let written = !self.plan.policy().ttl.is_zero() || flow.final_written;
         if due && written && !flow.deleted {
             flow.deleted = true;
             self.out.push(FlowEffect::DeleteFlow);

@@ -10,7 +10,6 @@ use orlop_core::spec::status::{Waiting, WaitsOn, cut_message};
 use orlop_core::time::{GoDuration, Time};
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, fault};
 use super::state::{Node, State};
 use super::{Call, phrase, reason};
 use crate::plan::StepPlan;
@@ -89,10 +88,7 @@ pub(super) fn limit(planned: &StepPlan, node: &Node) -> Option<Time> {
         (Some(_), ..) => None,
         (None, Some(Waits { on: WaitsOn::Suspended, .. }), _) => None,
         (None, Some(waits), Some(pending)) if waits.on == WaitsOn::FirstPod => Some(waits.since.plus(pending)),
-        _ => {
-            let limit = planned.timeout.filter(|_| !fault(Fault::NoTimeout))?;
-            Some(node.started?.plus(limit).plus(Duration::from_millis(node.stood)))
-        }
+        _ => Some(node.started?.plus(planned.timeout?).plus(Duration::from_millis(node.stood))),
     }
 }
 
@@ -105,7 +101,7 @@ impl Call<'_> {
         let before = node.stands(planned.pending);
         change(node);
         let after = node.stands(planned.pending);
-        if let Some(since) = before.filter(|_| !fault(Fault::ThawKeepsTimer)) {
+        if let Some(since) = before {
             let until = after.unwrap_or(now).max(since).min(now);
             let pause = u64::try_from(until.since(since).as_millis()).unwrap_or(u64::MAX);
             node.stood = node.stood.saturating_add(pause);

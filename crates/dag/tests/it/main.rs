@@ -2,6 +2,4 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests fail by panic")]
 
-#[cfg(feature = "faults")]
-mod faults;
 mod laws;

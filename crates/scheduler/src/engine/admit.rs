@@ -11,7 +11,6 @@ use super::{Scheduler, machine};
 use crate::effect::{Effect, JobPart, Reason};
 use crate::error::EventError;
 use crate::event::{ArraySpec, StartWindow};
-use crate::fault::{Fault, fault};
 use crate::job::{Demand, ELEMENTS_MAX};
 use crate::queue::Queue;
 use crate::table::{NONE, RangeSet};
@@ -187,7 +186,7 @@ impl Scheduler {
             return;
         }
         if let Some(array) = self.array_of(job) {
-            if array.running >= array.max_parallel && !fault(Fault::NoWindow) {
+            if array.running >= array.max_parallel {
                 return;
             }
             if array.ready.len() == 0 {

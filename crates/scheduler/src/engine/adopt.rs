@@ -12,7 +12,6 @@ use super::record::{Attempt, Life, Task};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason};
 use crate::event::Kept;
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 impl Scheduler {
@@ -84,7 +83,7 @@ impl Scheduler {
     fn is_whole(&self, job: u32, slots: &[u32]) -> bool {
         let missing =
             self.gangs.get(&job).map(|members| members.answered.iter().filter(|answered| !**answered).count());
-        missing.is_some_and(|missing| slots.len() == missing || fault(Fault::PartialAdoption))
+        missing == Some(slots.len())
     }
 
     /// The members run on, if the limits of their tenant allow all of them.

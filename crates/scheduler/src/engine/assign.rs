@@ -8,7 +8,6 @@ use super::gang::Members;
 use super::record::{Attempt, Past, Task};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, Start, WorkerReason};
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 /// Where an attempt goes.
@@ -78,8 +77,7 @@ impl Scheduler {
         let from = life.state;
         let event = if start == Start::Inherit { job::Event::Prefilled } else { job::Event::Placed };
         let Some(to) = machine::job(from, event, |_| true) else { return false };
-        let step = if fault(Fault::SameToken) && life.attempt > 0 { 0 } else { 1 };
-        let Some(number) = life.attempt.checked_add(step) else { return false };
+        let Some(number) = life.attempt.checked_add(1) else { return false };
         if life.attempt > 0 {
             let answered = life.answered && targets.len() == 1;
             let past = Past { attempt: life.attempt, epoch: life.epoch, answered };
@@ -178,9 +176,7 @@ impl Scheduler {
         }
         if let Some(array) = self.array_mut(slot) {
             let index = array.ready.pop_first()?;
-            if array.ready.len() == 0
-                || (array.running.saturating_add(1) >= array.max_parallel && !fault(Fault::NoWindow))
-            {
+            if array.ready.len() == 0 || array.running.saturating_add(1) >= array.max_parallel {
                 self.pop(queue, head.0, head.1);
             }
             // From here on it has a life of its own.

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Scheduler;
 use super::record::{Life, Task};
 use crate::class::Class;
-use crate::fault::{Fault, fault};
 use crate::fleet::kind::Kind;
 use crate::job::Gang;
 use crate::queue::LaneEntry;
@@ -27,8 +26,7 @@ impl Scheduler {
     /// The worker that a task must not get now; `NONE` if there is none, or if no other worker could hold it.
     pub(super) fn shunned(&self, task: Task) -> u32 {
         let avoided = self.life(task).map_or(NONE, |life| self.avoided(&life));
-        if avoided == NONE || fault(Fault::NoAvoidance) || !self.could_hold_elsewhere(self.class_of(task.job), avoided)
-        {
+        if avoided == NONE || !self.could_hold_elsewhere(self.class_of(task.job), avoided) {
             return NONE;
         }
         avoided

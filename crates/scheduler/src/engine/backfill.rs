@@ -7,7 +7,6 @@ use super::heads::Head;
 use super::reserve::{Reservation, Seat};
 use super::round::RoundStats;
 use crate::effect::{CancelReason, Effect};
-use crate::fault::{Fault, fault};
 use crate::fleet::Amounts;
 use crate::table::NONE;
 
@@ -228,9 +227,7 @@ impl Scheduler {
                 }
             }
         };
-        if !(kept.is_held() && fault(Fault::NoHold)) {
-            take(seat.request, seat.times);
-        }
+        take(seat.request, seat.times);
         for slot in self.attempts_on(seat.worker) {
             let attempt = self.attempts.get(slot)?;
             let stays = match kept.shadow {

@@ -8,7 +8,6 @@ use super::record::{Done, Life, Task};
 use super::{Scheduler, machine};
 use crate::effect::{CancelReason, Effect, JobPart, Reason};
 use crate::error::EventError;
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 impl Scheduler {
@@ -147,9 +146,6 @@ impl Scheduler {
     /// Fails what never started in time.
     pub(super) fn expire(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get(slot) else { return };
-        if fault(Fault::NoExpiry) {
-            return;
-        }
         let mut units = vec![Task::whole(slot)];
         if job.array != NONE {
             let own = self.end_untouched(slot, 0, u32::MAX, job::Event::Expired, Reason::Expired, effects);

@@ -13,7 +13,6 @@ use super::round::RoundStats;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, WorkerReason};
 use crate::error::{EventError, NotAssigned};
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -74,7 +73,7 @@ impl Scheduler {
         if fit.misfit.is_none() && self.shunned(self.peek(slot)) == number {
             fit.misfit = Some(Misfit::Avoided);
         }
-        if let Some(misfit) = fit.misfit.filter(|_| !fault(Fault::AssignAnywhere)) {
+        if let Some(misfit) = fit.misfit {
             return Err(NotAssigned::Worker { misfit, lacking: fit.lacking });
         }
         // Whom the tenant reserves for is a matter of order, which operators may pass.
@@ -124,7 +123,7 @@ impl Scheduler {
     }
 
     fn enter_one(&mut self, head: &Head, effects: &mut Vec<Effect>) -> bool {
-        let urgent = self.spec_of(head.job).is_some_and(|spec| spec.urgent || fault(Fault::EverybodyIsUrgent));
+        let urgent = self.spec_of(head.job).is_some_and(|spec| spec.urgent);
         let tenant = head.turn.tenant;
         if !urgent || self.is_gang(head.job) || self.tenants.get(tenant as usize).is_none_or(|tenant| !tenant.runs()) {
             return false;

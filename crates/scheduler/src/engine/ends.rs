@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::record::{Attempt, Life, Task};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, WorkerReason};
-use crate::fault::{Fault, fault};
 use crate::job::{Overlap, RetryOn};
 use crate::table::NONE;
 use crate::token::WorkerKey;
@@ -60,9 +59,7 @@ impl Scheduler {
             && let Some(request) = self.requests.get(attempt.request)
         {
             let whole = self.changes.hopeless.is_empty() || self.table.is_whole(worker.place);
-            if !fault(Fault::KeepCapacity) {
-                self.table.release(worker.place, &request.need);
-            }
+            self.table.release(worker.place, &request.need);
             self.note_growth(attempt.worker);
             self.refresh_open(attempt.worker);
             self.note_whole(whole);
@@ -129,11 +126,7 @@ impl Scheduler {
         let again = spec.requeue_lost || ending.event != job::Event::WorkerLost;
         let infra_left = again && life.infra < self.config.max_infra && !ending.permanent;
         let first_loss = infra_left && life.infra == 0;
-        let second_try = || {
-            !life.second_try
-                && !fault(Fault::NoSecondTry)
-                && self.could_hold_elsewhere(self.class_of(task.job), worker.index)
-        };
+        let second_try = || !life.second_try && self.could_hold_elsewhere(self.class_of(task.job), worker.index);
         let holds = |guard| match guard {
             job::Guard::FirstLoss => first_loss,
             job::Guard::SecondTry | job::Guard::NewestSecondTry => second_try(),
@@ -151,7 +144,7 @@ impl Scheduler {
         let mut reason = ending.reason;
         match to {
             JobState::Queued | JobState::Backoff if counts => {
-                life.infra += u32::from(!fault(Fault::NoInfraLimit));
+                life.infra += 1;
                 // The worker that could not start its command stays avoided: the second try is for another one.
                 life.avoid = if life.second_try { life.avoid } else { worker };
                 if to == JobState::Backoff {
@@ -163,8 +156,7 @@ impl Scheduler {
                 life.avoid = worker;
             }
             JobState::Backoff => {
-                let wait = if fault(Fault::NoBackoff) { 0 } else { self.backoff(task, &life) };
-                life.due = self.now.saturating_add(wait);
+                life.due = self.now.saturating_add(self.backoff(task, &life));
                 life.second_try = false;
                 life.retries = life.retries.saturating_add(1);
                 life.avoid = worker;
@@ -198,7 +190,7 @@ impl Scheduler {
     /// How long a task waits after an infrastructure loss, in milliseconds: twice as long after each, a fifth more or less by
     /// the seed and the task.
     fn infra_backoff(&self, task: Task, losses: u32) -> u64 {
-        let Some(job) = self.jobs.get(task.job).filter(|_| !fault(Fault::NoBackoff)) else { return 0 };
+        let Some(job) = self.jobs.get(task.job) else { return 0 };
         let wait = INFRA_BACKOFF.0.saturating_mul(1 << losses.saturating_sub(1).min(16)).min(INFRA_BACKOFF.1);
         let (id, index) = (job.id.to_string(), task.index.to_string());
         let parts = [&*self.seed.to_string(), "infra", &id, &index, &losses.to_string()];
@@ -234,9 +226,6 @@ impl Scheduler {
             record.charged = false;
         }
         self.note_given_up(attempt.task.job);
-        if fault(Fault::HastyRelease) {
-            self.close(slot, effects);
-        }
         let Some(life) = self.life(attempt.task) else { return };
         if life.attempt != attempt.number || life.live == NONE || life.lost {
             return;
@@ -249,7 +238,7 @@ impl Scheduler {
         if self.move_on(attempt.task, life, self.key_of(attempt.worker), lost, effects)
             && let Some(mut life) = self.life(attempt.task).filter(|life| !life.state.is_terminal())
         {
-            life.lost = !fault(Fault::NoAdoption);
+            life.lost = true;
             life.live = slot;
             self.set_life(attempt.task, life);
         }
@@ -260,10 +249,7 @@ impl Scheduler {
         let Some(attempt) = self.attempts.get(slot) else { return false };
         let forbids = self.spec_of(attempt.task.job).is_some_and(|spec| spec.overlap == Overlap::Forbid);
         let seen = self.workers.get(attempt.worker).map_or(0, |worker| worker.seen);
-        forbids
-            && attempt.state != AttemptState::Lost
-            && seen.saturating_add(self.config.reassign_after) > self.now
-            && !fault(Fault::HastyOverlap)
+        forbids && attempt.state != AttemptState::Lost && seen.saturating_add(self.config.reassign_after) > self.now
     }
 
     /// The attempt of a terminal worker: it is lost, and nothing of the worker is held any more.

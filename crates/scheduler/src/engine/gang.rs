@@ -17,7 +17,6 @@ use super::round::Pick;
 use crate::class::Class;
 use crate::config::Policy;
 use crate::effect::{CancelReason, Effect, Reason};
-use crate::fault::{Fault, fault};
 use crate::score::scan::tie;
 use crate::table::NONE;
 use crate::token::WorkerKey;
@@ -113,7 +112,7 @@ impl Scheduler {
         let mut best: Option<Vec<GangCandidate>> = None;
         for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), allowed, most, avoid, passing) {
             let sum = |rooms: &[GangCandidate]| rooms.iter().map(|room| u64::from(room.times)).sum::<u64>();
-            let fits = sum(&rooms) >= u64::from(size) || fault(Fault::PartialGang);
+            let fits = sum(&rooms) >= u64::from(size);
             // Of equals the first by label.
             if fits && best.as_ref().is_none_or(|best| sum(&rooms) < sum(best)) {
                 best = Some(rooms);
@@ -221,7 +220,7 @@ impl Scheduler {
         let whole = self.gangs.get(&task.job).is_some_and(|members| !members.broken);
         let waits = |life: &Life| matches!(life.state, JobState::Queued | JobState::Backoff) && life.live == NONE;
         if let Some(mut life) = self.life(task).filter(|life| whole && waits(life)) {
-            (life.lost, life.live) = (!fault(Fault::NoAdoption), slot);
+            (life.lost, life.live) = (true, slot);
             self.set_life(task, life);
         }
     }

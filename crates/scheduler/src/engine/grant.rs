@@ -10,7 +10,6 @@ use super::heads::{Head, Walk};
 use super::reserve::Reservation;
 use super::round::RoundStats;
 use crate::effect::Effect;
-use crate::fault::{Fault, fault};
 use crate::queue::Key;
 use crate::table::NONE;
 
@@ -131,7 +130,7 @@ impl Scheduler {
         let eldest = self.eldest();
         if eldest.as_ref().is_none_or(|head| self.is_served(head.job)) {
             self.passed_over = 0;
-        } else if self.passed_over >= PASSES && !fault(Fault::ForgetEldest) {
+        } else if self.passed_over >= PASSES {
             firsts.extend(eldest);
         }
         firsts.sort_by_key(|head| (head.submitted, head.turn.entry.key.1));

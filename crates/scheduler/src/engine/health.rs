@@ -11,7 +11,6 @@ use super::{Scheduler, machine};
 use crate::effect::{Effect, WorkerReason};
 use crate::error::EventError;
 use crate::event::Outcome;
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -24,10 +23,7 @@ impl Scheduler {
     /// A message came from a worker, whatever it says.
     pub(super) fn hear(&mut self, key: WorkerKey) -> Result<u32, EventError> {
         let number = self.worker_at(key)?;
-        let now = self.now;
-        if !fault(Fault::DeafToHeartbeats) {
-            self.worker_mut(number)?.seen = now;
-        }
+        self.worker_mut(number)?.seen = self.now;
         Ok(number)
     }
 
@@ -134,8 +130,7 @@ impl Scheduler {
         let (now, most) = (self.now, self.config.start_failures as usize);
         let Some(job) = self.jobs.get(unit.job).map(|job| job.id) else { return };
         let Some(worker) = self.workers.get_mut(number) else { return };
-        let (index, member) = if fault(Fault::CountByJob) { (0, 0) } else { (unit.index, member) };
-        let task = TaskName { job, index, member };
+        let task = TaskName { job, index: unit.index, member };
         worker.start_failures.retain(|(at, known)| at.saturating_add(START_WINDOW) > now && *known != task);
         worker.start_failures.push((now, task));
         if worker.start_failures.len() >= most.max(1) {

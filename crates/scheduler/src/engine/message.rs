@@ -13,7 +13,6 @@ use super::{Scheduler, machine};
 use crate::effect::{CancelReason, Effect, Reason};
 use crate::error::EventError;
 use crate::event::Outcome;
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -33,8 +32,7 @@ impl Scheduler {
         let job = self.ids.get(reference.job.as_u64())?;
         let task = Task { job, index: reference.index };
         let life = self.life(task)?;
-        let newest =
-            reference.attempt == life.attempt && self.epoch_at(life.epoch) == reference.epoch || fault(Fault::NoFence);
+        let newest = reference.attempt == life.attempt && self.epoch_at(life.epoch) == reference.epoch;
         let slot = self.slot_of(&life, reference);
         let past = self.past.get(&task).and_then(|past| {
             past.iter().find(|past| past.attempt == reference.attempt && self.epoch_at(past.epoch) == reference.epoch)
@@ -44,7 +42,7 @@ impl Scheduler {
         let member = reference.member < spec.members;
         let facts = TokenFacts {
             job: Some(life.state),
-            issued: reference.attempt > 0 && member && (newest || past.is_some()) || fault(Fault::NoFence),
+            issued: reference.attempt > 0 && member && (newest || past.is_some()),
             answered: if newest {
                 self.has_answer(task, &life, reference.member)
             } else {
@@ -60,9 +58,6 @@ impl Scheduler {
 
     /// Whether the newest attempt of a task, which was given up, was a worker's; of one that has left, in any incarnation.
     fn had(&self, task: Task, life: &Life, worker: u32) -> bool {
-        if fault(Fault::AnybodysAttempt) {
-            return true;
-        }
         match self.attempts.get(life.live) {
             Some(attempt) => attempt.worker == worker,
             None => self.parted.get(&task).is_some_and(|id| self.workers.get(worker).is_some_and(|w| w.id == *id)),
@@ -72,7 +67,6 @@ impl Scheduler {
     /// Whether the newest token of a task, of a gang its member's, has an accepted result.
     fn has_answer(&self, task: Task, life: &Life, member: u32) -> bool {
         match self.gangs.get(&task.job) {
-            _ if fault(Fault::ForgetAnswers) => false,
             Some(members) => members.answered.get(member as usize).copied().unwrap_or(false),
             None => life.answered,
         }

@@ -3,7 +3,6 @@
 
 use super::Scheduler;
 use super::record::Job;
-use crate::fault::{Fault, fault};
 use crate::queue::{Entry, Key, LaneEntry};
 use crate::table::Slab;
 
@@ -102,8 +101,7 @@ impl Scheduler {
         let Some(tenant) = self.tenants.get(number as usize) else { return };
         let runs = tenant.runs();
         for (tree, lane) in self.turns.iter_mut().zip(&tenant.lanes) {
-            let share = if fault(Fault::NoFairness) { 0 } else { tenant.share.to_bits() };
-            tree.set(number, share, if runs { lane.mask } else { 0 });
+            tree.set(number, tenant.share.to_bits(), if runs { lane.mask } else { 0 });
         }
     }
 

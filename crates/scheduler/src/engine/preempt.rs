@@ -14,7 +14,6 @@ use super::heads::Head;
 use super::reserve::{Reservation, Seat};
 use super::timer::Timer;
 use crate::effect::{CancelReason, Effect};
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -67,20 +66,19 @@ impl Scheduler {
         if !self.config.preemption {
             return false;
         }
-        let worse = if fault(Fault::AnyVictim) { 0 } else { WORSE };
         let Some(worst) = self.preemptibles.worst() else { return false };
         let mut heads: Vec<(u8, Head)> = Vec::new();
         for head in self.waiting_heads() {
             let priority = self.spec_of(head.job).map_or(u8::MAX, |spec| spec.priority.0);
             let served = self.reservations.iter().any(|kept| kept.job == head.job && kept.is_held());
-            if !served && priority.saturating_add(worse) <= worst {
+            if !served && priority.saturating_add(WORSE) <= worst {
                 heads.push((priority, head));
             }
         }
         // Heads come by waiting time, which a stable sort keeps.
         heads.sort_by_key(|(priority, _)| *priority);
         let Some((urgent, _)) = heads.first() else { return false };
-        let mut offers = self.offers(urgent.saturating_add(worse));
+        let mut offers = self.offers(urgent.saturating_add(WORSE));
         let (mut hopeless, mut gave_back) = (BTreeSet::new(), false);
         for (priority, head) in heads {
             let most = self.may_preempt();
@@ -88,7 +86,7 @@ impl Scheduler {
             if most == 0 || hopeless.contains(&class) {
                 continue;
             }
-            match self.choose(&head, priority.saturating_add(worse), &offers, most) {
+            match self.choose(&head, priority.saturating_add(WORSE), &offers, most) {
                 Some(choice) => gave_back |= self.displace(&head, choice, &mut offers, effects),
                 // Who is less urgent and asks the same finds no more; whose limits are in the way says nothing of others.
                 None if self.affords(&head) => drop(hopeless.insert(class)),
@@ -112,8 +110,7 @@ impl Scheduler {
         while self.preempted.front().is_some_and(|at| at.saturating_add(WINDOW) <= self.now) {
             self.preempted.pop_front();
         }
-        let most = if fault(Fault::HastyPreemption) { u32::MAX } else { self.config.preempt_per_minute };
-        (most as usize).saturating_sub(self.preempted.len())
+        (self.config.preempt_per_minute as usize).saturating_sub(self.preempted.len())
     }
 
     /// Jobs, elements and gangs with at least this priority number that somebody may end now: all their attempts run, and

@@ -18,7 +18,6 @@ use crate::config::Config;
 use crate::effect::{CancelReason, Effect, Start, WorkerReason};
 use crate::error::EventError;
 use crate::event::{Capabilities, DrainOrder, GpuDevices};
-use crate::fault::{Fault, fault};
 use crate::fleet::dims::Dim;
 use crate::job::{Demand, Overlap};
 use crate::stored::{ArrayRow, AttemptRow, Body, GangEnd, GpuShape, Incarnation, JobRow, Stored, UnitRow, WorkerRow};
@@ -243,7 +242,7 @@ impl Scheduler {
             second_try: row.second_try,
             retries: u8::try_from(row.retries).unwrap_or(u8::MAX),
             infra: row.infra,
-            attempt: if fault(Fault::RebuiltTokens) { 0 } else { row.attempt },
+            attempt: row.attempt,
             epoch: self.number_of(row.epoch),
             avoid: self.named(row.avoid.as_ref(), workers),
             due,
@@ -377,7 +376,7 @@ impl Scheduler {
             self.arm(worker);
         }
         if let Some(vector) = self.requests.get(request) {
-            if !row.waiting && !fault(Fault::RebuiltCapacity) {
+            if !row.waiting {
                 self.table.charge(place, &vector.need, 1);
             }
             if let Some(tenant) = self.tenants.get_mut(tenant as usize).filter(|_| !lost && !row.waiting) {

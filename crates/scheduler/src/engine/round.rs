@@ -5,7 +5,6 @@ use super::Scheduler;
 use super::assign::Target;
 use crate::config::Policy;
 use crate::effect::Effect;
-use crate::fault::{Fault, fault};
 use crate::queue::{Key, LaneEntry};
 use crate::score::rank;
 use crate::score::scan::{Candidate, Search, Shortlist};
@@ -169,7 +168,7 @@ impl Scheduler {
             rest = 0.0;
         }
         // A band that is not ready owes nothing for what passes a reservation: it starts at 0 once it is.
-        let owes = ready.get(band).copied().unwrap_or(false) && !fault(Fault::NoCredit);
+        let owes = ready.get(band).copied().unwrap_or(false);
         self.credit[band] -= if owes { cost } else { 0.0 };
     }
 
@@ -243,7 +242,6 @@ impl Scheduler {
         for number in numbers {
             let request = self.requests.get(*number);
             let room = request.map_or(0, |request| tenant.room_beside(request, &self.dims, reserved));
-            let room = if fault(Fault::NoQuota) { u64::MAX } else { room };
             if room >= u64::from(members.max(1)) {
                 allowed.push(*number);
                 least = least.min(room);
@@ -350,8 +348,7 @@ impl Scheduler {
         let worker = self.table.owner(candidate.place);
         let target = Target { worker, request: candidate.request, tenant: turn.tenant };
         let Some(request) = self.requests.get(candidate.request) else { return 0 };
-        let hosts = self.table.hosts(candidate.place, &request.need);
-        let times = if fault(Fault::NoCapacity) { most } else { hosts.min(most) };
+        let times = self.table.hosts(candidate.place, &request.need).min(most);
         let mut placed = 0;
         while placed < times {
             let Some((key, entry)) = self.head(turn.entry.queue) else { break };
@@ -371,7 +368,7 @@ impl Scheduler {
         if let Some(request) = self.requests.get(candidate.request) {
             self.table.charge(candidate.place, &request.need, i32::try_from(placed).unwrap_or(0));
             if let Some(tenant) = self.tenants.get_mut(turn.tenant as usize) {
-                tenant.charge(request, if fault(Fault::NoCharge) { 0 } else { placed });
+                tenant.charge(request, placed);
             }
         }
         placed

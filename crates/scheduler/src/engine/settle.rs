@@ -12,7 +12,6 @@ use super::lookup::waits;
 use super::record::{Job, Life, Task};
 use super::timer::Timer;
 use crate::effect::{CancelReason, Effect, JobPart, Reason};
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 impl Scheduler {
@@ -139,7 +138,7 @@ impl Scheduler {
         let failed = life.state != JobState::Completed;
         let Some(array) = self.arrays.get_mut(array) else { return };
         array.failures += u64::from(failed && life.state != JobState::Cancelled);
-        let too_many = array.failures > array.max_failures && !fault(Fault::NoMaxFailures);
+        let too_many = array.failures > array.max_failures;
         if array.done.len() == u64::from(array.elements) {
             self.finish_array(task.job, effects);
         } else if too_many && failed {
@@ -177,7 +176,7 @@ impl Scheduler {
         let past = |array: &mut super::record::Array| {
             array.failures > array.max_failures && array.done.len() != u64::from(array.elements)
         };
-        if self.array_mut(slot).is_some_and(past) && !fault(Fault::NoMaxFailures) {
+        if self.array_mut(slot).is_some_and(past) {
             self.cancel_rest(slot, effects);
         }
     }

@@ -8,7 +8,6 @@ use super::preemptible::Preemptibles;
 use crate::class::open::OpenClasses;
 use crate::config::Config;
 use crate::error::EventError;
-use crate::fault::{Fault, fault};
 use crate::queue::Lane;
 
 /// The form of what is written.
@@ -42,9 +41,6 @@ impl Scheduler {
         scheduler.derive();
         scheduler.sanity_check().map_err(EventError::Fatal)?;
         scheduler.config = config;
-        if fault(Fault::ForgetTimers) {
-            scheduler.timers = super::timer::Timers::default();
-        }
         Ok(scheduler)
     }
 

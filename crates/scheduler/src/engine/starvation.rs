@@ -14,7 +14,6 @@ use super::round::Pick;
 use super::timer::Timer;
 use crate::class::Class;
 use crate::class::request::Request;
-use crate::fault::{Fault, fault};
 use crate::queue::{Key, LaneEntry};
 use crate::starvation::{ReservedJob, Watched};
 use crate::table::NONE;
@@ -41,7 +40,7 @@ impl Scheduler {
     /// it reserves for this one or for none. Cost: constant if it reserves for none.
     pub(super) fn reserved_quota(&self, tenant: u32, key: Key) -> Vec<u64> {
         let target = self.tenants.get(tenant as usize).and_then(|tenant| tenant.reservation.target);
-        match target.filter(|target| target.key != key && !fault(Fault::SpendQuotaReservation)) {
+        match target.filter(|target| target.key != key) {
             Some(target) => self.needs(tenant, target.queue),
             None => Vec::new(),
         }

@@ -6,7 +6,6 @@ use super::record::Task;
 use super::round::{Pick, RoundStats};
 use crate::class::Class;
 use crate::effect::Effect;
-use crate::fault::{Fault, fault};
 use crate::fleet::dims::{CPU, MEMORY, mebi_up, requested};
 use crate::fleet::table::Spot;
 use crate::table::NONE;
@@ -79,7 +78,7 @@ impl Scheduler {
     /// A refused class may fit a place that grew.
     fn wake(&mut self, number: u32, spot: &Spot) {
         let (place, Some(class)) = (spot.place, self.classes.get_mut(number)) else { return };
-        if !class.fits(spot, &self.requests) || fault(Fault::NoWake) {
+        if !class.fits(spot, &self.requests) {
             return;
         }
         // A gang needs more than one place: the whole fleet is looked at again.

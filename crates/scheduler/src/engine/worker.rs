@@ -12,7 +12,6 @@ use super::{Scheduler, machine};
 use crate::effect::{CancelReason, Effect, WorkerReason};
 use crate::error::EventError;
 use crate::event::{Capabilities, Departure, DrainOrder, Kept};
-use crate::fault::{Fault, fault};
 use crate::fleet::Amounts;
 use crate::fleet::dims::SLOTS;
 use crate::table::NONE;
@@ -95,9 +94,9 @@ impl Scheduler {
     pub(super) fn refresh_open(&mut self, number: u32) {
         let Some(worker) = self.workers.get(number).filter(|worker| worker.place != NONE) else { return };
         let place = worker.place;
-        let open = (worker.state.is_schedulable() || fault(Fault::NoDrain) && worker.state == WorkerState::Draining)
-            && (!worker.cordoned || fault(Fault::NoCordon))
-            && (worker.drain.is_none() || fault(Fault::NoDrain))
+        let open = worker.state.is_schedulable()
+            && !worker.cordoned
+            && worker.drain.is_none()
             && !worker.reserved
             && self.table.is_whole(place);
         self.fleet_moved |= worker.reserved;

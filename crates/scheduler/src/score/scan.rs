@@ -4,7 +4,6 @@
 use crate::class::Class;
 use crate::class::request::{Request, Requests};
 use crate::config::Policy;
-use crate::fault::{Fault, fault};
 use crate::fleet::table::{BLOCK, Table};
 use crate::score::rank::{self, Scale};
 use crate::table::{NONE, mix};
@@ -174,11 +173,7 @@ impl Search<'_> {
             return None;
         }
         for (dim, amount) in &request.need {
-            if table
-                .most(usize::from(*dim))
-                .get(block)
-                .is_none_or(|most| most < amount || fault(Fault::HastySkip) && most == amount)
-            {
+            if table.most(usize::from(*dim)).get(block).is_none_or(|most| most < amount) {
                 return None;
             }
         }

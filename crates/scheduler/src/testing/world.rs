@@ -69,8 +69,6 @@ pub struct World<'a> {
     pub(super) store: Store,
     pub(super) deadlines: Deadlines,
     pub(super) gangs_adopted: usize,
-    /// Whether the scheduler's own checks of its bookkeeping are left out, so that laws alone can break.
-    naive: bool,
     pub(super) choices: Choices<'a>,
     pub(super) now: u64,
     pub(super) next_job: u64,
@@ -112,7 +110,6 @@ impl<'a> World<'a> {
             store: Store::default(),
             deadlines: Deadlines::default(),
             gangs_adopted: 0,
-            naive: false,
             choices,
             now: 0,
             next_job: 1,
@@ -121,13 +118,6 @@ impl<'a> World<'a> {
             effects: Vec::new(),
             steps: 0,
         })
-    }
-
-    /// The same world without the scheduler's own checks of its bookkeeping: what breaks is a law between effects and model.
-    #[must_use]
-    pub fn by_effects_alone(mut self) -> Self {
-        self.naive = true;
-        self
     }
 
     /// Does one thing and checks every law after it.
@@ -385,9 +375,7 @@ impl<'a> World<'a> {
 
     /// The scheduler's own picture against the model's.
     pub(super) fn compare(&self) -> Result<(), Broken> {
-        if !self.naive {
-            self.scheduler.sanity_check().map_err(|what| Law::Bookkeeping.broken(what))?;
-        }
+        self.scheduler.sanity_check().map_err(|what| Law::Bookkeeping.broken(what))?;
         Deadlines::failures(&self.model)?;
         Prefills::check(&self.model)?;
         for ((job, index), unit) in &self.model.units {

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::super::Scheduler;
 use super::super::record::Attempt;
 use crate::effect::Effect;
-use crate::fault::{Fault, fault};
 use crate::job::Priority;
 use crate::table::{NONE, Slab};
 
@@ -164,7 +163,7 @@ impl Scheduler {
             return false;
         }
         feed.holding = feed.holding.saturating_sub(1);
-        let next = if gone || fault(Fault::KeepSlot) { None } else { feed.waiting.pop_front() };
+        let next = if gone { None } else { feed.waiting.pop_front() };
         self.feeds.hungry.insert(attempt.feed);
         let Some(heir) = next else {
             self.feeds.drop_empty(attempt.feed);
@@ -191,9 +190,7 @@ impl Scheduler {
         effects.push(Effect::Inherited { attempt, worker, from });
         let band = self.spec_of(known.task.job).map(|spec| spec.priority.band().index());
         let share = self.requests.get(request).map(|request| request.share(&self.table));
-        if let (Some(band), Some(share)) = (band, share)
-            && !fault(Fault::FreeInheritance)
-        {
+        if let (Some(band), Some(share)) = (band, share) {
             self.charge_band(band, share);
         }
     }

@@ -15,7 +15,6 @@ use super::assign::Target;
 use super::round::RoundStats;
 use crate::class::request::Request;
 use crate::effect::Effect;
-use crate::fault::{Fault, fault};
 use crate::job::{Band, Overlap, Priority};
 use crate::queue::Key;
 use crate::table::NONE;
@@ -174,11 +173,7 @@ impl Scheduler {
         let workers = *hosts.entry(class).or_insert_with(|| self.hosts(class));
         let horizon = window::horizon(round_trip, self.feeds.turn);
         let slots = (self.config.prefill_max, feed.holding, feed.waiting.len());
-        let most = if fault(Fault::NoHorizon) {
-            u64::from(limit)
-        } else {
-            window::room(slots, (run, horizon), (ready, workers))
-        };
+        let most = window::room(slots, (run, horizon), (ready, workers));
         let most = u32::try_from(most).unwrap_or(u32::MAX).min(limit);
         let mut sent = 0;
         let own = claims.iter().enumerate().filter(|(_, claim)| (claim.class, claim.tenant) == (class, tenant));
@@ -208,7 +203,7 @@ impl Scheduler {
 
     /// Whether somebody with a better claim waits for slots like these, or up to which of its own jobs nobody does.
     fn rival(&self, claims: &[Claim], rank: usize, place: u32, tenant: u32) -> Rival {
-        let Some(own) = claims.get(rank).filter(|_| !fault(Fault::JumpQueue)) else { return Rival::Behind(None) };
+        let Some(own) = claims.get(rank) else { return Rival::Behind(None) };
         let slot = self.classes.get(own.class).and_then(|class| self.requests.get(*class.requests.first()?));
         let Some(slot) = slot else { return Rival::Before };
         let serves = |claim: &&Claim| {

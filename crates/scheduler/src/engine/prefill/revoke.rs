@@ -7,7 +7,6 @@ use super::super::Scheduler;
 use super::super::starvation::NOBODY;
 use super::Claim;
 use crate::effect::Effect;
-use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 impl Scheduler {
@@ -24,7 +23,7 @@ impl Scheduler {
 
     /// Takes back everything that waits for a slot of a worker.
     pub(in super::super) fn revoke_waiting(&mut self, worker: u32, effects: &mut Vec<Effect>) {
-        if self.workers.get(worker).is_none_or(|worker| worker.waiting == 0) || fault(Fault::KeepPrefilled) {
+        if self.workers.get(worker).is_none_or(|worker| worker.waiting == 0) {
             return;
         }
         for slot in self.attempts_on(worker) {
@@ -47,7 +46,7 @@ impl Scheduler {
                 let Some(priority) = self.spec_of(job).map(|spec| spec.priority) else { continue };
                 let better =
                     |claim: &Claim| claim.priority() < priority && self.serves(place, feed.tenant, slot, claim);
-                if best < priority && claims.iter().any(better) && !fault(Fault::KeepPrefilled) {
+                if best < priority && claims.iter().any(better) {
                     revoked.push(*waiting);
                 }
             }
@@ -63,7 +62,7 @@ impl Scheduler {
         }
         let mut given: BTreeSet<u32> = BTreeSet::new();
         for ((class, tenant), mut feeds) in groups {
-            if self.ready(class, tenant) > 0 || fault(Fault::KeepPrefilled) {
+            if self.ready(class, tenant) > 0 {
                 continue;
             }
             let waiting = |feed: &u32| self.feeds.get(*feed).map_or(0, |feed| feed.waiting.len());

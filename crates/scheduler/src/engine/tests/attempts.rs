@@ -10,7 +10,7 @@ use crate::error::EventError;
 use crate::event::{Event, Outcome, StartWindow};
 
 #[test]
-pub(super) fn a_job_goes_from_submit_to_its_end() {
+fn a_job_goes_from_submit_to_its_end() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     fixture.submit(1, spec(1000));
@@ -29,7 +29,7 @@ pub(super) fn a_job_goes_from_submit_to_its_end() {
 }
 
 #[test]
-pub(super) fn the_gate_opens_at_not_before() {
+fn the_gate_opens_at_not_before() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(4000));
     let gate = StartWindow { not_before: Some(5000), queue_timeout: None };
@@ -41,7 +41,7 @@ pub(super) fn the_gate_opens_at_not_before() {
 }
 
 #[test]
-pub(super) fn what_never_started_expires() {
+fn what_never_started_expires() {
     let mut fixture = Fixture::new(Config::default());
     let gate = StartWindow { not_before: None, queue_timeout: Some(1000) };
     fixture.must(Event::Submit { job: id(1), spec: spec(100).into(), gate });
@@ -52,7 +52,7 @@ pub(super) fn what_never_started_expires() {
 }
 
 #[test]
-pub(super) fn what_comes_back_unstarted_after_its_time_expires() {
+fn what_comes_back_unstarted_after_its_time_expires() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     let gate = StartWindow { not_before: None, queue_timeout: Some(1000) };
@@ -66,7 +66,7 @@ pub(super) fn what_comes_back_unstarted_after_its_time_expires() {
 }
 
 #[test]
-pub(super) fn an_assignment_that_nobody_accepts_is_revoked_and_counts_nothing() {
+fn an_assignment_that_nobody_accepts_is_revoked_and_counts_nothing() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     fixture.submit(1, spec(1000));
@@ -80,7 +80,7 @@ pub(super) fn an_assignment_that_nobody_accepts_is_revoked_and_counts_nothing() 
 }
 
 #[test]
-pub(super) fn retries_wait_and_prefer_another_worker() {
+fn retries_wait_and_prefer_another_worker() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(4000));
     fixture.worker("w2", offer(4000));
@@ -104,7 +104,7 @@ pub(super) fn retries_wait_and_prefer_another_worker() {
 }
 
 #[test]
-pub(super) fn only_listed_exit_codes_are_retried() {
+fn only_listed_exit_codes_are_retried() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(4000));
     let mut job = spec(1000);
@@ -116,7 +116,7 @@ pub(super) fn only_listed_exit_codes_are_retried() {
 }
 
 #[test]
-pub(super) fn a_poison_job_ends_after_max_infra() {
+fn a_poison_job_ends_after_max_infra() {
     let mut fixture = Fixture::new(Config::default());
     let workers = ["w1", "w2"].map(|name| fixture.worker(name, offer(4000)));
     fixture.submit(1, spec(1000));
@@ -138,7 +138,7 @@ pub(super) fn a_poison_job_ends_after_max_infra() {
 }
 
 #[test]
-pub(super) fn a_permanent_cause_fails_at_once() {
+fn a_permanent_cause_fails_at_once() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(4000));
     fixture.submit(1, spec(1000));
@@ -149,7 +149,7 @@ pub(super) fn a_permanent_cause_fails_at_once() {
 }
 
 #[test]
-pub(super) fn a_cancel_ends_what_waits_and_tells_what_runs() {
+fn a_cancel_ends_what_waits_and_tells_what_runs() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -170,7 +170,7 @@ pub(super) fn a_cancel_ends_what_waits_and_tells_what_runs() {
 }
 
 #[test]
-pub(super) fn the_fence_judges_in_order() {
+fn the_fence_judges_in_order() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     fixture.submit(1, spec(1000));
@@ -188,7 +188,7 @@ pub(super) fn the_fence_judges_in_order() {
 }
 
 #[test]
-pub(super) fn an_overtaken_attempt_that_runs_is_killed() {
+fn an_overtaken_attempt_that_runs_is_killed() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     fixture.submit(1, spec(1000));
@@ -203,7 +203,7 @@ pub(super) fn an_overtaken_attempt_that_runs_is_killed() {
 
 /// A token that was given up may return only while something may be left of its attempt.
 #[test]
-pub(super) fn of_what_nothing_is_left_nothing_returns() {
+fn of_what_nothing_is_left_nothing_returns() {
     for way in 0..4 {
         let mut fixture = Fixture::new(Config::default());
         let worker = fixture.worker("w1", offer(4000));
@@ -225,7 +225,7 @@ pub(super) fn of_what_nothing_is_left_nothing_returns() {
 }
 
 #[test]
-pub(super) fn ids_are_taken_once_and_time_never_runs_back() {
+fn ids_are_taken_once_and_time_never_runs_back() {
     let mut fixture = Fixture::new(Config::default());
     fixture.submit(1, spec(1000));
     let again = Event::Submit { job: id(1), spec: spec(1).into(), gate: StartWindow::default() };

@@ -36,7 +36,7 @@ fn array(fixture: &mut Fixture, number: u64, cpu_m: u64, count: u32) {
 }
 
 #[test]
-pub(super) fn a_command_that_cannot_start_is_tried_once_more_on_another_worker() {
+fn a_command_that_cannot_start_is_tried_once_more_on_another_worker() {
     let mut fixture = Fixture::new(strict());
     let workers = [fixture.worker("w1", offer(4000)), fixture.worker("w2", offer(4000))];
     fixture.submit(1, spec(1000));
@@ -54,7 +54,7 @@ pub(super) fn a_command_that_cannot_start_is_tried_once_more_on_another_worker()
 }
 
 #[test]
-pub(super) fn a_command_that_cannot_start_twice_is_the_jobs_own_failure() {
+fn a_command_that_cannot_start_twice_is_the_jobs_own_failure() {
     let mut fixture = Fixture::new(strict());
     let workers = [fixture.worker("w1", offer(4000)), fixture.worker("w2", offer(4000))];
     fixture.submit(1, spec(1000));
@@ -67,7 +67,7 @@ pub(super) fn a_command_that_cannot_start_twice_is_the_jobs_own_failure() {
 }
 
 #[test]
-pub(super) fn without_another_worker_a_command_that_cannot_start_fails_at_once() {
+fn without_another_worker_a_command_that_cannot_start_fails_at_once() {
     let mut fixture = Fixture::new(strict());
     let worker = fixture.worker("w1", offer(4000));
     let small = fixture.worker("small", offer(500));
@@ -82,7 +82,7 @@ pub(super) fn without_another_worker_a_command_that_cannot_start_fails_at_once()
 }
 
 #[test]
-pub(super) fn a_command_that_cannot_start_is_retried_where_its_code_is_named() {
+fn a_command_that_cannot_start_is_retried_where_its_code_is_named() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     for (number, codes, expected) in [
@@ -100,7 +100,7 @@ pub(super) fn a_command_that_cannot_start_is_retried_where_its_code_is_named() {
 }
 
 #[test]
-pub(super) fn a_second_try_waits_for_a_busy_worker_and_lets_others_use_the_first() {
+fn a_second_try_waits_for_a_busy_worker_and_lets_others_use_the_first() {
     for alone in [true, false] {
         let mut fixture = Fixture::new(Config::default());
         let bad = fixture.worker("bad", offer(1000));
@@ -129,7 +129,7 @@ pub(super) fn a_second_try_waits_for_a_busy_worker_and_lets_others_use_the_first
 
 /// Others would keep the good worker full for ever.
 #[test]
-pub(super) fn a_task_that_is_held_back_gets_a_reservation_like_others_that_wait() {
+fn a_task_that_is_held_back_gets_a_reservation_like_others_that_wait() {
     for element in [false, true] {
         let mut fixture = Fixture::new(Config::default());
         let bad = fixture.worker("bad", offer(1000));
@@ -195,7 +195,7 @@ fn a_task_that_is_held_back_waits_on_where_its_tenant_gets_classes_of_its_own() 
 }
 
 #[test]
-pub(super) fn a_worker_is_avoided_only_while_another_could_hold_the_job() {
+fn a_worker_is_avoided_only_while_another_could_hold_the_job() {
     let mut fixture = Fixture::new(Config::default());
     let bad = fixture.worker("bad", offer(1000));
     fixture.submit(1, spec(1000));
@@ -210,7 +210,7 @@ pub(super) fn a_worker_is_avoided_only_while_another_could_hold_the_job() {
 }
 
 #[test]
-pub(super) fn an_operator_places_what_is_held_back_only_where_it_has_not_failed() {
+fn an_operator_places_what_is_held_back_only_where_it_has_not_failed() {
     for element in [false, true] {
         let mut fixture = Fixture::new(Config::default());
         let bad = fixture.worker("bad", offer(1000));
@@ -240,7 +240,7 @@ pub(super) fn an_operator_places_what_is_held_back_only_where_it_has_not_failed(
 }
 
 #[test]
-pub(super) fn what_is_held_back_is_counted_as_waiting() {
+fn what_is_held_back_is_counted_as_waiting() {
     let mut fixture = Fixture::new(Config::default());
     let bad = fixture.worker("bad", offer(2000));
     array(&mut fixture, 1, 1000, 2);
@@ -256,7 +256,7 @@ pub(super) fn what_is_held_back_is_counted_as_waiting() {
 }
 
 #[test]
-pub(super) fn a_task_that_is_held_back_can_be_cancelled() {
+fn a_task_that_is_held_back_can_be_cancelled() {
     let mut fixture = Fixture::new(Config::default());
     let bad = fixture.worker("bad", offer(1000));
     array(&mut fixture, 1, 1000, 1);
@@ -272,7 +272,7 @@ pub(super) fn a_task_that_is_held_back_can_be_cancelled() {
 }
 
 #[test]
-pub(super) fn a_gang_is_tried_once_more_without_the_worker_that_could_not_start_it() {
+fn a_gang_is_tried_once_more_without_the_worker_that_could_not_start_it() {
     let mut fixture = Fixture::new(strict());
     let workers = ["w1", "w2", "w3"].map(|name| fixture.worker(name, offer(1000)));
     let mut job = spec(1000);
@@ -293,7 +293,7 @@ pub(super) fn a_gang_is_tried_once_more_without_the_worker_that_could_not_start_
 }
 
 #[test]
-pub(super) fn elements_of_one_array_count_singly_against_a_worker() {
+fn elements_of_one_array_count_singly_against_a_worker() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(10_000));
     array(&mut fixture, 1, 1000, 10);
@@ -307,7 +307,7 @@ pub(super) fn elements_of_one_array_count_singly_against_a_worker() {
 }
 
 #[test]
-pub(super) fn one_task_counts_once_and_a_permanent_cause_never() {
+fn one_task_counts_once_and_a_permanent_cause_never() {
     let mut fixture = Fixture::new(Config { start_failures: 2, max_infra: 9, ..Config::default() });
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -328,7 +328,7 @@ pub(super) fn one_task_counts_once_and_a_permanent_cause_never() {
 }
 
 #[test]
-pub(super) fn infrastructure_losses_wait_twice_as_long_each_time() {
+fn infrastructure_losses_wait_twice_as_long_each_time() {
     let mut fixture = Fixture::new(Config { max_infra: 9, start_failures: 100, ..Config::default() });
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -349,7 +349,7 @@ pub(super) fn infrastructure_losses_wait_twice_as_long_each_time() {
 }
 
 #[test]
-pub(super) fn the_first_loss_of_a_worker_is_made_good_at_once() {
+fn the_first_loss_of_a_worker_is_made_good_at_once() {
     let mut fixture = Fixture::new(Config::default());
     for (name, expected) in [("w1", JobState::Queued), ("w2", JobState::Backoff)] {
         let worker = fixture.worker(name, offer(1000));
@@ -364,7 +364,7 @@ pub(super) fn the_first_loss_of_a_worker_is_made_good_at_once() {
 }
 
 #[test]
-pub(super) fn twelve_typos_of_one_user_leave_the_workers_to_everybody() {
+fn twelve_typos_of_one_user_leave_the_workers_to_everybody() {
     for count in 1..=2 {
         let mut fixture = Fixture::new(Config::default());
         let workers: Vec<_> = (0..count).map(|number| fixture.worker(&format!("w{number}"), offer(1000))).collect();
@@ -393,7 +393,7 @@ pub(super) fn twelve_typos_of_one_user_leave_the_workers_to_everybody() {
 }
 
 #[test]
-pub(super) fn a_bad_worker_beside_a_good_one_fails_no_element() {
+fn a_bad_worker_beside_a_good_one_fails_no_element() {
     let mut fixture = Fixture::new(Config::default());
     let bad = fixture.worker("bad", offer(2000));
     let good = fixture.worker("good", offer(2000));
@@ -423,7 +423,7 @@ pub(super) fn a_bad_worker_beside_a_good_one_fails_no_element() {
 }
 
 #[test]
-pub(super) fn a_second_try_is_still_one_after_a_restart() {
+fn a_second_try_is_still_one_after_a_restart() {
     let mut fixture = Fixture::new(strict());
     let workers = [fixture.worker("w1", offer(1000)), fixture.worker("w2", offer(1000))];
     fixture.submit(1, spec(1000));

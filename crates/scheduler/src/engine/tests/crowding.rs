@@ -78,7 +78,7 @@ fn full() -> (Fixture, Vec<Sent>) {
 }
 
 #[test]
-pub(super) fn a_gang_ends_victims_on_a_set_of_workers_and_keeps_these_until_it_starts() {
+fn a_gang_ends_victims_on_a_set_of_workers_and_keeps_these_until_it_starts() {
     let (mut fixture, sent) = full();
     fixture.submit(10, gang(3, 1, None));
     fixture.round();
@@ -98,7 +98,7 @@ pub(super) fn a_gang_ends_victims_on_a_set_of_workers_and_keeps_these_until_it_s
 }
 
 #[test]
-pub(super) fn a_gang_ends_fewest_then_the_worst_then_the_youngest() {
+fn a_gang_ends_fewest_then_the_worst_then_the_youngest() {
     let mut fixture = Fixture::new(on());
     fixture.worker("w1", offer(2000));
     run(&mut fixture, 1, lowly(1000, 9));
@@ -119,7 +119,7 @@ pub(super) fn a_gang_ends_fewest_then_the_worst_then_the_youngest() {
 }
 
 #[test]
-pub(super) fn a_gang_counts_what_is_free_and_heeds_members_a_worker_and_labels() {
+fn a_gang_counts_what_is_free_and_heeds_members_a_worker_and_labels() {
     let mut fixture = Fixture::new(on());
     for (name, zone, number) in [("w1", "a", 1), ("w2", "a", 2), ("w3", "b", 3)] {
         let mut offer = offer(3000);
@@ -143,7 +143,7 @@ pub(super) fn a_gang_counts_what_is_free_and_heeds_members_a_worker_and_labels()
 }
 
 #[test]
-pub(super) fn a_gang_is_one_victim_and_all_its_members_end() {
+fn a_gang_is_one_victim_and_all_its_members_end() {
     let mut fixture = Fixture::new(on());
     for name in ["w1", "w2", "w3"] {
         let mut offer = offer(1000);
@@ -174,7 +174,7 @@ pub(super) fn a_gang_is_one_victim_and_all_its_members_end() {
 }
 
 #[test]
-pub(super) fn one_gang_is_fewer_than_two_jobs_and_its_lost_run_time_is_that_of_all_members() {
+fn one_gang_is_fewer_than_two_jobs_and_its_lost_run_time_is_that_of_all_members() {
     let mut fixture = Fixture::new(on());
     fixture.worker("w1", offer(2000));
     run(&mut fixture, 1, lowly(1000, 9));
@@ -198,7 +198,7 @@ pub(super) fn one_gang_is_fewer_than_two_jobs_and_its_lost_run_time_is_that_of_a
 }
 
 #[test]
-pub(super) fn only_gangs_that_run_as_a_whole_are_victims() {
+fn only_gangs_that_run_as_a_whole_are_victims() {
     let mut fixture = Fixture::new(on());
     fixture.worker("w1", offer(2000));
     fixture.submit(1, Demand { preemptible: true, ..gang(2, 9, None) });
@@ -213,7 +213,7 @@ pub(super) fn only_gangs_that_run_as_a_whole_are_victims() {
 }
 
 #[test]
-pub(super) fn a_gang_whose_members_all_succeed_in_their_grace_is_completed() {
+fn a_gang_whose_members_all_succeed_in_their_grace_is_completed() {
     let mut fixture = Fixture::new(on());
     fixture.worker("w1", offer(2000));
     let sent = run(&mut fixture, 1, Demand { preemptible: true, ..gang(2, 9, None) });
@@ -228,7 +228,7 @@ pub(super) fn a_gang_whose_members_all_succeed_in_their_grace_is_completed() {
 }
 
 #[test]
-pub(super) fn gangs_end_gangs_and_count_once_in_the_rate() {
+fn gangs_end_gangs_and_count_once_in_the_rate() {
     let mut fixture = Fixture::new(Config { preempt_per_minute: 2, ..on() });
     for name in ["w1", "w2", "w3"] {
         fixture.worker(name, offer(4000));
@@ -249,7 +249,7 @@ pub(super) fn gangs_end_gangs_and_count_once_in_the_rate() {
 }
 
 #[test]
-pub(super) fn a_gang_beyond_its_tenants_limits_ends_nobody() {
+fn a_gang_beyond_its_tenants_limits_ends_nobody() {
     let (mut fixture, _) = full();
     let quota = |max_running_jobs| Quota { max_running_jobs, ..Quota::default() };
     fixture.submit(10, gang(3, 1, None));
@@ -267,7 +267,7 @@ pub(super) fn a_gang_beyond_its_tenants_limits_ends_nobody() {
 }
 
 #[test]
-pub(super) fn a_gang_gives_back_what_is_kept_when_it_is_cancelled_or_loses_a_worker() {
+fn a_gang_gives_back_what_is_kept_when_it_is_cancelled_or_loses_a_worker() {
     for cancel in [true, false] {
         let (mut fixture, sent) = full();
         fixture.submit(10, gang(4, 1, None));
@@ -287,7 +287,7 @@ pub(super) fn a_gang_gives_back_what_is_kept_when_it_is_cancelled_or_loses_a_wor
 }
 
 #[test]
-pub(super) fn what_is_kept_for_a_gang_survives_a_snapshot() {
+fn what_is_kept_for_a_gang_survives_a_snapshot() {
     let (mut fixture, sent) = full();
     fixture.submit(10, gang(4, 1, None));
     fixture.round();

@@ -59,7 +59,7 @@ fn by_kind(limits: &[(&str, u64)]) -> BTreeMap<ModelKey, u64> {
 }
 
 #[test]
-pub(super) fn max_gpus_counts_gpus_of_all_kinds_that_are_held() {
+fn max_gpus_counts_gpus_of_all_kinds_that_are_held() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", machine(&[("a100", 2), ("h100", 2)]));
     quota(&mut fixture, Quota { max_gpus: Some(3), ..Quota::default() });
@@ -78,7 +78,7 @@ pub(super) fn max_gpus_counts_gpus_of_all_kinds_that_are_held() {
 }
 
 #[test]
-pub(super) fn max_gpus_by_kind_counts_each_kind_and_leaves_the_others() {
+fn max_gpus_by_kind_counts_each_kind_and_leaves_the_others() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", machine(&[("a100", 4), ("h100", 4)]));
     quota(&mut fixture, Quota { max_gpus_by_kind: by_kind(&[("a100", 1), ("h100", 2)]), ..Quota::default() });
@@ -95,7 +95,7 @@ pub(super) fn max_gpus_by_kind_counts_each_kind_and_leaves_the_others() {
 }
 
 #[test]
-pub(super) fn more_gpus_than_a_tenant_may_ever_hold_are_refused_at_submit() {
+fn more_gpus_than_a_tenant_may_ever_hold_are_refused_at_submit() {
     let mut fixture = Fixture::new(Config::default());
     let limits = by_kind(&[("a100", 1), ("h100", 2)]);
     quota(&mut fixture, Quota { max_gpus: Some(4), max_gpus_by_kind: limits, ..Quota::default() });
@@ -112,7 +112,7 @@ pub(super) fn more_gpus_than_a_tenant_may_ever_hold_are_refused_at_submit() {
 }
 
 #[test]
-pub(super) fn arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit() {
+fn arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit() {
     let mut fixture = Fixture::new(Config::default());
     let of = |number, indices| {
         let array = ArraySpec { indices, ..ArraySpec::default() };
@@ -146,7 +146,7 @@ pub(super) fn arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit() {
 }
 
 #[test]
-pub(super) fn a_gpu_will_do_by_vendor_model_and_memory() {
+fn a_gpu_will_do_by_vendor_model_and_memory() {
     let any = GpuKind { vendor: Vendor::Nvidia, model: None, memory_min: None };
     for (wanted, expected) in [
         (vec![any.clone()], "w1"),
@@ -171,7 +171,7 @@ pub(super) fn a_gpu_will_do_by_vendor_model_and_memory() {
 }
 
 #[test]
-pub(super) fn a_slice_is_for_those_who_name_its_model() {
+fn a_slice_is_for_those_who_name_its_model() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", machine(&[("a100mig1g10gb", 2)]));
     fixture.submit(1, gpus(1, &[]));
@@ -182,7 +182,7 @@ pub(super) fn a_slice_is_for_those_who_name_its_model() {
 }
 
 #[test]
-pub(super) fn an_attempt_has_whole_gpus_of_one_kind_and_at_most_four_alternatives() {
+fn an_attempt_has_whole_gpus_of_one_kind_and_at_most_four_alternatives() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", machine(&[("a100", 1), ("h100", 1)]));
     fixture.submit(1, gpus(2, &[]));
@@ -197,7 +197,7 @@ pub(super) fn an_attempt_has_whole_gpus_of_one_kind_and_at_most_four_alternative
 }
 
 #[test]
-pub(super) fn a_job_without_gpus_leaves_workers_with_free_gpus_alone_if_it_can() {
+fn a_job_without_gpus_leaves_workers_with_free_gpus_alone_if_it_can() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", machine(&[("a100", 4)]));
     let plain = fixture.worker("w2", offer(64_000));
@@ -233,7 +233,7 @@ fn one_of_sixteen(seed: u64, liked: usize, job: Demand) -> (WorkerKey, WorkerKey
 }
 
 #[test]
-pub(super) fn among_equals_the_one_that_is_liked_best_then_one_by_the_seed() {
+fn among_equals_the_one_that_is_liked_best_then_one_by_the_seed() {
     for liked in [0, 7, 15] {
         let (chosen, expected) = one_of_sixteen(1, liked, prefers(&[("ssd", 1)]));
         assert_eq!(chosen, expected);
@@ -246,7 +246,7 @@ pub(super) fn among_equals_the_one_that_is_liked_best_then_one_by_the_seed() {
 }
 
 #[test]
-pub(super) fn preferences_add_up_and_never_filter_nor_outweigh_the_policy() {
+fn preferences_add_up_and_never_filter_nor_outweigh_the_policy() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", labelled(4000, &[("ssd", "")]));
     let both = fixture.worker("w2", labelled(4000, &[("near", ""), ("quiet", "")]));
@@ -264,7 +264,7 @@ pub(super) fn preferences_add_up_and_never_filter_nor_outweigh_the_policy() {
 }
 
 #[test]
-pub(super) fn of_several_alternatives_the_one_that_lacks_least_speaks() {
+fn of_several_alternatives_the_one_that_lacks_least_speaks() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", machine(&[("a100", 1), ("h100", 8)]));
     fixture.submit(1, gpus(6, &[kind("h100")]));

@@ -18,7 +18,7 @@ fn refusal(fixture: &mut Fixture, number: u64, worker: WorkerKey) -> String {
 }
 
 #[test]
-pub(super) fn an_operator_places_a_job_past_policy_and_order() {
+fn an_operator_places_a_job_past_policy_and_order() {
     let mut fixture = Fixture::new(Config::default());
     fixture.submit(1, Demand { priority: Priority(0), ..spec(1000) });
     fixture.submit(2, spec(1000));
@@ -37,7 +37,7 @@ pub(super) fn an_operator_places_a_job_past_policy_and_order() {
 }
 
 #[test]
-pub(super) fn filters_and_limits_hold_for_operators_as_well() {
+fn filters_and_limits_hold_for_operators_as_well() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(900));
@@ -57,7 +57,7 @@ pub(super) fn filters_and_limits_hold_for_operators_as_well() {
 }
 
 #[test]
-pub(super) fn an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_else() {
+fn an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_else() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(2000));
     fixture.submit(1, spec(1000));
@@ -83,7 +83,7 @@ pub(super) fn an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_else(
 }
 
 #[test]
-pub(super) fn the_deadline_of_a_drain_holds_for_urgent_jobs_as_well() {
+fn the_deadline_of_a_drain_holds_for_urgent_jobs_as_well() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(2000));
     fixture.submit(1, spec(1000));
@@ -117,7 +117,7 @@ fn parted() -> (Fixture, WorkerKey, orlop_core::task::TaskRef) {
 }
 
 #[test]
-pub(super) fn two_attempts_never_overlap_where_that_is_forbidden_whatever_ended_the_worker() {
+fn two_attempts_never_overlap_where_that_is_forbidden_whatever_ended_the_worker() {
     let (mut fixture, _, _) = parted();
     assert_eq!((fixture.starts(), fixture.state(1)), (vec![2], JobState::Running));
     let other = fixture.scheduler.worker_key(&"w2".parse().unwrap()).unwrap();
@@ -132,7 +132,7 @@ pub(super) fn two_attempts_never_overlap_where_that_is_forbidden_whatever_ended_
 }
 
 #[test]
-pub(super) fn a_result_that_comes_meanwhile_ends_the_wait() {
+fn a_result_that_comes_meanwhile_ends_the_wait() {
     let (mut fixture, worker, attempt) = parted();
     assert_eq!(fixture.result(attempt, worker, Outcome::Succeeded), ReportVerdict::Accepted);
     fixture.wait(30_000);
@@ -140,7 +140,7 @@ pub(super) fn a_result_that_comes_meanwhile_ends_the_wait() {
 }
 
 #[test]
-pub(super) fn live_work_of_an_incarnation_that_left_is_adopted_on_the_next() {
+fn live_work_of_an_incarnation_that_left_is_adopted_on_the_next() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));

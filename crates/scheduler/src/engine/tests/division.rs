@@ -31,7 +31,7 @@ fn array(fixture: &mut Fixture, number: u64, spec: Demand, array: ArraySpec) {
 }
 
 #[test]
-pub(super) fn limits_of_submits() {
+fn limits_of_submits() {
     let mut fixture = Fixture::new(Config::default());
     quota(&mut fixture, Quota { max_pending_jobs: Some(1), ..Quota::default() });
     assert_eq!(refusal(&mut fixture, 1, spec(1)), None);
@@ -49,7 +49,7 @@ pub(super) fn limits_of_submits() {
 }
 
 #[test]
-pub(super) fn what_can_never_be_placed_is_refused_at_submit() {
+fn what_can_never_be_placed_is_refused_at_submit() {
     let mut fixture = Fixture::new(Config::default());
     quota(&mut fixture, Quota { max_cpu_m: Some(500), max_timeout_ms: Some(1000), ..Quota::default() });
     let limits = |limit| Refusal::NeverFits { what: Limit::Cpu, asked: 501, limit };
@@ -68,7 +68,7 @@ pub(super) fn what_can_never_be_placed_is_refused_at_submit() {
 }
 
 #[test]
-pub(super) fn deny_refuses_what_would_only_wait() {
+fn deny_refuses_what_would_only_wait() {
     let mut fixture = Fixture::new(Config::default());
     quota(&mut fixture, Quota { max_cpu_m: Some(1500), on_exceed: OnExceed::Deny, ..Quota::default() });
     assert_eq!(refusal(&mut fixture, 1, spec(1000)), None);
@@ -79,7 +79,7 @@ pub(super) fn deny_refuses_what_would_only_wait() {
 }
 
 #[test]
-pub(super) fn limits_of_placements_make_jobs_wait_and_an_end_lets_them_go() {
+fn limits_of_placements_make_jobs_wait_and_an_end_lets_them_go() {
     for limit in [
         Quota { max_running_jobs: Some(1), ..Quota::default() },
         Quota { max_cpu_m: Some(1500), ..Quota::default() },
@@ -105,7 +105,7 @@ pub(super) fn limits_of_placements_make_jobs_wait_and_an_end_lets_them_go() {
 }
 
 #[test]
-pub(super) fn priority_then_submission_inside_a_tenant_and_band() {
+fn priority_then_submission_inside_a_tenant_and_band() {
     let mut fixture = Fixture::new(Config { run_max: 1, ..Config::default() });
     fixture.worker("w1", offer(64_000));
     for (number, priority, cpu) in [(1, 6, 1000), (2, 5, 2000), (3, 5, 1000), (4, 4, 2000)] {
@@ -115,7 +115,7 @@ pub(super) fn priority_then_submission_inside_a_tenant_and_band() {
 }
 
 #[test]
-pub(super) fn backed_up_bands_share_and_a_lone_one_takes_all() {
+fn backed_up_bands_share_and_a_lone_one_takes_all() {
     let mut fixture = Fixture::new(Config { run_max: 1, ..Config::default() });
     fixture.worker("w1", offer(9000));
     for number in 1..=90 {
@@ -140,7 +140,7 @@ pub(super) fn backed_up_bands_share_and_a_lone_one_takes_all() {
 }
 
 #[test]
-pub(super) fn tenants_share_by_weight() {
+fn tenants_share_by_weight() {
     let mut fixture = Fixture::new(Config { run_max: 1, ..Config::default() });
     fixture.worker("w1", offer(9000));
     for (tenant, weight) in [("a", 100), ("b", 200)] {
@@ -158,7 +158,7 @@ pub(super) fn tenants_share_by_weight() {
 
 /// Who was away for an hour gets no more than its share once it is back, be it a tenant or a band.
 #[test]
-pub(super) fn idle_time_earns_nothing() {
+fn idle_time_earns_nothing() {
     for bands in [false, true] {
         let mut fixture = Fixture::new(Config { run_max: 1, ..Config::default() });
         let worker = fixture.worker("w1", offer(9000));
@@ -183,7 +183,7 @@ pub(super) fn idle_time_earns_nothing() {
 }
 
 #[test]
-pub(super) fn paused_tenants_are_not_ready() {
+fn paused_tenants_are_not_ready() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(9000));
     let tenant = |status| Event::TenantChanged {
@@ -198,7 +198,7 @@ pub(super) fn paused_tenants_are_not_ready() {
 }
 
 #[test]
-pub(super) fn a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends() {
+fn a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends() {
     let mut fixture = Fixture::new(Config::default());
     let small = fixture.worker("w1", offer(1000));
     let large = fixture.worker("w2", offer(4000));
@@ -216,7 +216,7 @@ pub(super) fn a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends() {
 }
 
 #[test]
-pub(super) fn a_new_kind_of_worker_wakes_what_only_it_can_run() {
+fn a_new_kind_of_worker_wakes_what_only_it_can_run() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(8000));
     let mut job = spec(1000);
@@ -230,7 +230,7 @@ pub(super) fn a_new_kind_of_worker_wakes_what_only_it_can_run() {
 }
 
 #[test]
-pub(super) fn arrays_run_at_most_max_parallel_and_wait_on_their_own_ends() {
+fn arrays_run_at_most_max_parallel_and_wait_on_their_own_ends() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(64_000));
     let window = ArraySpec { indices: vec![(0, 9)], max_parallel: Some(3), max_failures: None };
@@ -243,7 +243,7 @@ pub(super) fn arrays_run_at_most_max_parallel_and_wait_on_their_own_ends() {
 }
 
 #[test]
-pub(super) fn past_max_failures_the_rest_of_an_array_is_cancelled() {
+fn past_max_failures_the_rest_of_an_array_is_cancelled() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(64_000));
     let window = ArraySpec { indices: vec![(0, 999_999)], max_parallel: Some(2), max_failures: Some(1) };
@@ -260,7 +260,7 @@ pub(super) fn past_max_failures_the_rest_of_an_array_is_cancelled() {
 }
 
 #[test]
-pub(super) fn elements_of_an_array_are_checked() {
+fn elements_of_an_array_are_checked() {
     let mut fixture = Fixture::new(Config::default());
     for (indices, text) in [
         (vec![], "job j0000100000001: an array needs 1 to 10,000,000 elements"),
@@ -283,7 +283,7 @@ fn gang(size: u32, label: Option<&str>) -> Demand {
 }
 
 #[test]
-pub(super) fn a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
+fn a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(1000));
     fixture.worker("w2", offer(2000));
@@ -298,7 +298,7 @@ pub(super) fn a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
 }
 
 #[test]
-pub(super) fn members_share_a_label() {
+fn members_share_a_label() {
     let mut fixture = Fixture::new(Config::default());
     for (name, zone) in [("w1", "a"), ("w2", "b"), ("w3", "b")] {
         let mut offer = offer(1000);
@@ -313,7 +313,7 @@ pub(super) fn members_share_a_label() {
 }
 
 #[test]
-pub(super) fn the_first_failing_member_ends_the_gang_and_one_outcome_counts() {
+fn the_first_failing_member_ends_the_gang_and_one_outcome_counts() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     fixture.submit(1, gang(3, None));
@@ -331,7 +331,7 @@ pub(super) fn the_first_failing_member_ends_the_gang_and_one_outcome_counts() {
 }
 
 #[test]
-pub(super) fn one_rejected_member_revokes_the_rest() {
+fn one_rejected_member_revokes_the_rest() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     fixture.submit(1, gang(2, None));
@@ -346,7 +346,7 @@ pub(super) fn one_rejected_member_revokes_the_rest() {
 }
 
 #[test]
-pub(super) fn policies_choose_as_they_say() {
+fn policies_choose_as_they_say() {
     for (policy, expected) in
         [(Policy::BestFit, "w2"), (Policy::MostAllocated, "w2"), (Policy::Spread, "w3"), (Policy::FirstFit, "w1")]
     {
@@ -362,7 +362,7 @@ pub(super) fn policies_choose_as_they_say() {
 }
 
 #[test]
-pub(super) fn three_jobs_of_a_quarter_are_in_the_reported_band() {
+fn three_jobs_of_a_quarter_are_in_the_reported_band() {
     let mut fixture = Fixture::new(Config { policy: Policy::Balanced, ..Config::default() });
     let mut machine = offer(8000);
     machine.memory_bytes = 16 << 30;
@@ -380,7 +380,7 @@ pub(super) fn three_jobs_of_a_quarter_are_in_the_reported_band() {
 }
 
 #[test]
-pub(super) fn a_run_puts_no_more_on_a_worker_than_it_holds() {
+fn a_run_puts_no_more_on_a_worker_than_it_holds() {
     let mut fixture = Fixture::new(Config::default());
     // A fleet so large that a run is of three jobs, and a worker that fits one of them best.
     let large = fixture.worker("w1", Capabilities { max_jobs: 10_000, ..offer(1_000_000) });

@@ -32,7 +32,7 @@ fn gpu(name: &str, count: u32) -> GpuDevices {
 }
 
 #[test]
-pub(super) fn thirteen_kinds_and_counters_beside_cpu_memory_and_slots() {
+fn thirteen_kinds_and_counters_beside_cpu_memory_and_slots() {
     let mut fixture = Fixture::new(Config::default());
     let mut first = with_extras(0..6);
     first.gpus = ["a", "b", "c"].map(|name| gpu(name, 1)).to_vec();
@@ -52,7 +52,7 @@ pub(super) fn thirteen_kinds_and_counters_beside_cpu_memory_and_slots() {
 }
 
 #[test]
-pub(super) fn a_worker_beyond_sixteen_dimensions_is_refused_and_uses_nothing_up() {
+fn a_worker_beyond_sixteen_dimensions_is_refused_and_uses_nothing_up() {
     let mut fixture = Fixture::new(Config::default());
     let known = fixture.worker("w1", with_extras(0..12));
     fixture.must(Event::WorkerDeclared { id: "w2".parse().unwrap() });
@@ -75,7 +75,7 @@ pub(super) fn a_worker_beyond_sixteen_dimensions_is_refused_and_uses_nothing_up(
 }
 
 #[test]
-pub(super) fn amounts_that_nobody_has_never_fit_and_never_wrap() {
+fn amounts_that_nobody_has_never_fit_and_never_wrap() {
     for policy in Policy::ALL {
         let mut fixture = Fixture::new(Config { policy, ..Config::default() });
         let mut vast = with_extras(0..1);
@@ -114,7 +114,7 @@ pub(super) fn amounts_that_nobody_has_never_fit_and_never_wrap() {
 }
 
 #[test]
-pub(super) fn extreme_limits_and_arrays_saturate() {
+fn extreme_limits_and_arrays_saturate() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(4000));
     let most = Some(u64::MAX);
@@ -156,7 +156,7 @@ pub(super) fn extreme_limits_and_arrays_saturate() {
 }
 
 #[test]
-pub(super) fn a_request_of_nothing_takes_a_slot_only() {
+fn a_request_of_nothing_takes_a_slot_only() {
     let mut fixture = Fixture::new(Config::default());
     let zero = spec(0);
     let event = Event::Submit { job: id(1), spec: zero.into(), gate: StartWindow::default() };
@@ -174,7 +174,7 @@ pub(super) fn a_request_of_nothing_takes_a_slot_only() {
 }
 
 #[test]
-pub(super) fn without_workers_everything_waits_and_everything_answers() {
+fn without_workers_everything_waits_and_everything_answers() {
     for policy in Policy::ALL {
         let mut fixture = Fixture::new(Config { policy, preemption: true, ..Config::default() });
         assert!(fixture.round().is_empty(), "nor jobs");
@@ -204,7 +204,7 @@ pub(super) fn without_workers_everything_waits_and_everything_answers() {
 }
 
 #[test]
-pub(super) fn one_worker_is_every_policys_choice() {
+fn one_worker_is_every_policys_choice() {
     for policy in Policy::ALL {
         let mut fixture = Fixture::new(Config { policy, ..Config::default() });
         let worker = fixture.worker("w1", offer(3000));
@@ -218,7 +218,7 @@ pub(super) fn one_worker_is_every_policys_choice() {
 }
 
 #[test]
-pub(super) fn what_comes_twice_is_answered_twice_and_done_once() {
+fn what_comes_twice_is_answered_twice_and_done_once() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     fixture.submit(1, spec(1000));
@@ -252,7 +252,7 @@ pub(super) fn what_comes_twice_is_answered_twice_and_done_once() {
 }
 
 #[test]
-pub(super) fn time_that_runs_backwards_counts_as_none() {
+fn time_that_runs_backwards_counts_as_none() {
     let mut fixture = Fixture::new(Config::default());
     fixture.now = 100_000;
     let worker = fixture.worker("w1", offer(1000));
@@ -276,7 +276,7 @@ pub(super) fn time_that_runs_backwards_counts_as_none() {
 }
 
 #[test]
-pub(super) fn the_end_of_time_overflows_nothing() {
+fn the_end_of_time_overflows_nothing() {
     let mut fixture = Fixture::new(Config { preemption: true, ..Config::default() });
     fixture.now = u64::MAX - 20_000;
     let worker = fixture.worker("w1", offer(2000));

@@ -55,7 +55,7 @@ fn reserved(fixture: &Fixture) -> Vec<(u64, WorkerKey, Option<u64>)> {
 }
 
 #[test]
-pub(super) fn a_gang_reserves_the_set_of_workers_that_fits_it_earliest() {
+fn a_gang_reserves_the_set_of_workers_that_fits_it_earliest() {
     let mut fixture = Fixture::new(Config::default());
     let (_, late) = busy(&mut fixture, "w1", offer(2000), 90_000);
     let (first, soon) = busy(&mut fixture, "w2", offer(2000), 60_000);
@@ -83,7 +83,7 @@ pub(super) fn a_gang_reserves_the_set_of_workers_that_fits_it_earliest() {
 }
 
 #[test]
-pub(super) fn without_limits_a_gang_reserves_the_set_that_lacks_least() {
+fn without_limits_a_gang_reserves_the_set_that_lacks_least() {
     let mut fixture = Fixture::new(Config::default());
     let (_, full) = busy(&mut fixture, "w1", offer(4000), 0);
     let mut half = |name: &str, number| {
@@ -105,7 +105,7 @@ pub(super) fn without_limits_a_gang_reserves_the_set_that_lacks_least() {
 }
 
 #[test]
-pub(super) fn members_that_share_a_label_reserve_workers_that_do() {
+fn members_that_share_a_label_reserve_workers_that_do() {
     let mut fixture = Fixture::new(Config::default());
     busy(&mut fixture, "w1", in_zone(1000, "a"), 20_000);
     let (_, one) = busy(&mut fixture, "w2", in_zone(1000, "b"), 60_000);
@@ -120,7 +120,7 @@ pub(super) fn members_that_share_a_label_reserve_workers_that_do() {
 }
 
 #[test]
-pub(super) fn a_reserved_gang_takes_fewest_workers_or_one_each_first_under_spread() {
+fn a_reserved_gang_takes_fewest_workers_or_one_each_first_under_spread() {
     for (policy, max_per_worker, expected) in
         [(Policy::BestFit, None, 1), (Policy::Spread, None, 3), (Policy::BestFit, Some(2), 2)]
     {
@@ -137,7 +137,7 @@ pub(super) fn a_reserved_gang_takes_fewest_workers_or_one_each_first_under_sprea
 }
 
 #[test]
-pub(super) fn who_leaves_in_time_or_fits_beside_may_enter_the_reserved_set_of_a_gang() {
+fn who_leaves_in_time_or_fits_beside_may_enter_the_reserved_set_of_a_gang() {
     let mut fixture = Fixture::new(Config::default());
     let (attempt, worker) = busy(&mut fixture, "w1", offer(2000), 60_000);
     busy(&mut fixture, "w2", offer(3000), 90_000);
@@ -153,7 +153,7 @@ pub(super) fn who_leaves_in_time_or_fits_beside_may_enter_the_reserved_set_of_a_
 }
 
 #[test]
-pub(super) fn a_gang_enters_reserved_workers_by_the_same_two_rules() {
+fn a_gang_enters_reserved_workers_by_the_same_two_rules() {
     for (timeout_ms, enters) in [(50_000, true), (50_001, false), (0, false)] {
         let mut fixture = Fixture::new(Config::default());
         let (_, _) = busy(&mut fixture, "w1", offer(2000), 60_000);
@@ -183,7 +183,7 @@ pub(super) fn a_gang_enters_reserved_workers_by_the_same_two_rules() {
 }
 
 #[test]
-pub(super) fn a_reserved_gang_starts_no_later_than_what_ran_on_its_workers_ends() {
+fn a_reserved_gang_starts_no_later_than_what_ran_on_its_workers_ends() {
     let mut fixture = Fixture::new(Config::default());
     let ends: Vec<_> =
         (0..4).map(|at| busy(&mut fixture, &format!("w{at}"), offer(2000), 60_000 + at * 1000)).collect();
@@ -199,7 +199,7 @@ pub(super) fn a_reserved_gang_starts_no_later_than_what_ran_on_its_workers_ends(
 }
 
 #[test]
-pub(super) fn a_reservation_moves_only_to_workers_that_are_free_earlier() {
+fn a_reservation_moves_only_to_workers_that_are_free_earlier() {
     let mut fixture = Fixture::new(Config::default());
     let (_, first) = busy(&mut fixture, "w1", offer(4000), 60_000);
     fixture.submit(1, spec(4000));
@@ -220,7 +220,7 @@ pub(super) fn a_reservation_moves_only_to_workers_that_are_free_earlier() {
 }
 
 #[test]
-pub(super) fn a_gang_moves_to_an_earlier_set_as_a_whole() {
+fn a_gang_moves_to_an_earlier_set_as_a_whole() {
     let mut fixture = Fixture::new(Config::default());
     busy(&mut fixture, "w1", offer(1000), 90_000);
     busy(&mut fixture, "w2", offer(1000), 80_000);
@@ -235,7 +235,7 @@ pub(super) fn a_gang_moves_to_an_earlier_set_as_a_whole() {
 }
 
 #[test]
-pub(super) fn first_heads_that_need_workers_others_reserved_are_next_to_get_them() {
+fn first_heads_that_need_workers_others_reserved_are_next_to_get_them() {
     let mut fixture = Fixture::new(Config::default());
     let ends: Vec<_> = (0..2).map(|at| busy(&mut fixture, &format!("w{at}"), offer(2000), 0)).collect();
     // Two jobs reserve both workers; the gang needs both at once.
@@ -266,7 +266,7 @@ pub(super) fn first_heads_that_need_workers_others_reserved_are_next_to_get_them
 }
 
 #[test]
-pub(super) fn a_gang_gives_its_set_back_with_its_job_and_with_any_of_its_workers() {
+fn a_gang_gives_its_set_back_with_its_job_and_with_any_of_its_workers() {
     for cancel in [true, false] {
         let mut fixture = Fixture::new(Config::default());
         let (one, on_one) = busy(&mut fixture, "w1", offer(2000), 60_000);
@@ -287,7 +287,7 @@ pub(super) fn a_gang_gives_its_set_back_with_its_job_and_with_any_of_its_workers
 }
 
 #[test]
-pub(super) fn a_reserved_gang_beyond_its_tenants_limits_waits_and_goes_on() {
+fn a_reserved_gang_beyond_its_tenants_limits_waits_and_goes_on() {
     let mut fixture = Fixture::new(Config::default());
     let (attempt, worker) = busy(&mut fixture, "w1", offer(2000), 60_000);
     fixture.submit(1, gang(2));
@@ -301,7 +301,7 @@ pub(super) fn a_reserved_gang_beyond_its_tenants_limits_waits_and_goes_on() {
 }
 
 #[test]
-pub(super) fn a_member_takes_the_kind_of_gpu_by_which_most_members_fit() {
+fn a_member_takes_the_kind_of_gpu_by_which_most_members_fit() {
     let mut machine = offer(8000);
     let devices = |model: &str, count| GpuDevices {
         vendor: orlop_core::hardware::gpu::Vendor::Nvidia,

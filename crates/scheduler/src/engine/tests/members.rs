@@ -32,7 +32,7 @@ fn ended_gang() -> (Fixture, Vec<TaskRef>, WorkerKey) {
 }
 
 #[test]
-pub(super) fn old_members_of_a_gang_are_answered_by_what_they_had_said_before() {
+fn old_members_of_a_gang_are_answered_by_what_they_had_said_before() {
     let (mut fixture, old, worker) = ended_gang();
     fixture.worker("w3", offer(1000));
     let expected = [ReportVerdict::Duplicate, ReportVerdict::Duplicate, ReportVerdict::Stale];
@@ -63,7 +63,7 @@ pub(super) fn old_members_of_a_gang_are_answered_by_what_they_had_said_before() 
 }
 
 #[test]
-pub(super) fn old_members_that_still_run_are_killed_and_change_nothing() {
+fn old_members_that_still_run_are_killed_and_change_nothing() {
     let (mut fixture, old, worker) = ended_gang();
     for attempt in old {
         fixture.effects.clear();
@@ -76,7 +76,7 @@ pub(super) fn old_members_that_still_run_are_killed_and_change_nothing() {
 }
 
 #[test]
-pub(super) fn what_old_members_said_survives_a_snapshot_and_goes_with_the_job() {
+fn what_old_members_said_survives_a_snapshot_and_goes_with_the_job() {
     let (mut fixture, old, worker) = ended_gang();
     fixture.worker("w3", offer(1000));
     fixture.now += 1000;
@@ -131,7 +131,7 @@ fn be_silent(fixture: &mut Fixture) {
 }
 
 #[test]
-pub(super) fn a_gang_that_comes_back_whole_is_adopted() {
+fn a_gang_that_comes_back_whole_is_adopted() {
     let (mut fixture, sent) = running_gang(&[2000]);
     let worker = sent[0].1;
     fixture.effects.clear();
@@ -152,7 +152,7 @@ pub(super) fn a_gang_that_comes_back_whole_is_adopted() {
 }
 
 #[test]
-pub(super) fn members_that_succeeded_before_need_not_come_back() {
+fn members_that_succeeded_before_need_not_come_back() {
     let (mut fixture, sent) = running_gang(&[2000]);
     let worker = sent[0].1;
     fixture.result(sent[1].0, worker, Outcome::Succeeded);
@@ -173,7 +173,7 @@ fn starts_again(mut fixture: Fixture, sent: &[(TaskRef, WorkerKey)], why: &str) 
 }
 
 #[test]
-pub(super) fn a_gang_of_which_a_member_is_missing_or_has_not_started_is_not_adopted() {
+fn a_gang_of_which_a_member_is_missing_or_has_not_started_is_not_adopted() {
     for (kept, why) in [(vec![true], "one is missing"), (vec![true, false], "one has not started")] {
         let (mut fixture, sent) = running_gang(&[2000]);
         be_silent(&mut fixture);
@@ -190,7 +190,7 @@ pub(super) fn a_gang_of_which_a_member_is_missing_or_has_not_started_is_not_adop
 
 /// A member that is given up has failed, so its fellow elsewhere is told to end: nothing whole is left.
 #[test]
-pub(super) fn a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() {
+fn a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() {
     let (mut fixture, sent) = running_gang(&[1000, 1000]);
     let ((lost, silent), (fellow, heard)) = (sent[0], sent[1]);
     fixture.effects.clear();
@@ -211,7 +211,7 @@ pub(super) fn a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() 
 
 /// Each of two workers has half of it: none brings it back whole, and what waits is told so after a restart as well.
 #[test]
-pub(super) fn a_gang_that_was_given_up_on_two_workers_is_not_adopted() {
+fn a_gang_that_was_given_up_on_two_workers_is_not_adopted() {
     let (mut fixture, sent) = running_gang(&[1000, 1000]);
     be_silent(&mut fixture);
     let row = fixture.scheduler.task_row(id(1), None).unwrap();
@@ -225,7 +225,7 @@ pub(super) fn a_gang_that_was_given_up_on_two_workers_is_not_adopted() {
 }
 
 #[test]
-pub(super) fn a_gang_is_adopted_if_the_limits_allow_all_of_it_and_nothing_newer_was_issued() {
+fn a_gang_is_adopted_if_the_limits_allow_all_of_it_and_nothing_newer_was_issued() {
     let quota = |max_running_jobs| Event::QuotaChanged {
         tenant: "t".parse().unwrap(),
         quota: Quota { max_running_jobs: Some(max_running_jobs), ..Quota::default() },
@@ -248,7 +248,7 @@ pub(super) fn a_gang_is_adopted_if_the_limits_allow_all_of_it_and_nothing_newer_
 }
 
 #[test]
-pub(super) fn a_gang_comes_back_whole_over_a_snapshot_as_well() {
+fn a_gang_comes_back_whole_over_a_snapshot_as_well() {
     let (mut fixture, sent) = running_gang(&[2000]);
     be_silent(&mut fixture);
     let text = serde_json::to_string(&fixture.scheduler.snapshot()).unwrap();
@@ -259,7 +259,7 @@ pub(super) fn a_gang_comes_back_whole_over_a_snapshot_as_well() {
 
 /// Members may get different kinds of GPUs, but a limit by kind has to allow all of them that kind.
 #[test]
-pub(super) fn a_limit_by_kind_of_gpu_counts_all_members_of_a_gang() {
+fn a_limit_by_kind_of_gpu_counts_all_members_of_a_gang() {
     let model = |name: &str| orlop_core::hardware::gpu::ModelKey::new(name).unwrap();
     let vendor = orlop_core::hardware::gpu::Vendor::Nvidia;
     let devices = |name| GpuDevices { vendor, model: model(name), memory_bytes: 40 << 30, count: 2 };

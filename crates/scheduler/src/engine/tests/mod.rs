@@ -10,8 +10,6 @@ mod directing;
 mod division;
 mod explaining;
 mod extremes;
-#[cfg(feature = "faults")]
-mod faults;
 mod fixture;
 mod gangs;
 mod laws;

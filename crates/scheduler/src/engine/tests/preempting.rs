@@ -66,7 +66,7 @@ fn making_room(config: Config) -> (Fixture, TaskRef, WorkerKey) {
 }
 
 #[test]
-pub(super) fn preemption_is_off_unless_asked_for() {
+fn preemption_is_off_unless_asked_for() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(4000));
     run(&mut fixture, 1, lowly(4000, 9));
@@ -76,7 +76,7 @@ pub(super) fn preemption_is_off_unless_asked_for() {
 }
 
 #[test]
-pub(super) fn only_preemptible_attempts_at_least_4_worse_that_run_are_ended() {
+fn only_preemptible_attempts_at_least_4_worse_that_run_are_ended() {
     for (spec, expected) in
         [(lowly(4000, 5), &[1][..]), (lowly(4000, 4), &[]), (Demand { preemptible: false, ..lowly(4000, 9) }, &[])]
     {
@@ -100,7 +100,7 @@ pub(super) fn only_preemptible_attempts_at_least_4_worse_that_run_are_ended() {
 }
 
 #[test]
-pub(super) fn who_starts_elsewhere_keeps_nothing_and_pays_once() {
+fn who_starts_elsewhere_keeps_nothing_and_pays_once() {
     let (mut fixture, _, kept) = making_room(on());
     let elsewhere = fixture.worker("w2", offer(4000));
     let sent = fixture.round();
@@ -118,7 +118,7 @@ pub(super) fn who_starts_elsewhere_keeps_nothing_and_pays_once() {
 }
 
 #[test]
-pub(super) fn a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted() {
+fn a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted() {
     let (mut fixture, attempt, worker) = making_room(on());
     let told = Effect::Cancel { attempt, worker, why: CancelReason::Preempt, grace_ms: 7000 };
     assert!(fixture.effects.contains(&told));
@@ -136,7 +136,7 @@ pub(super) fn a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothin
 }
 
 #[test]
-pub(super) fn a_victim_that_succeeds_in_its_grace_is_completed() {
+fn a_victim_that_succeeds_in_its_grace_is_completed() {
     let (mut fixture, attempt, worker) = making_room(on());
     fixture.result(attempt, worker, Outcome::Succeeded);
     assert_eq!(fixture.state(1), JobState::Completed);
@@ -144,7 +144,7 @@ pub(super) fn a_victim_that_succeeds_in_its_grace_is_completed() {
 }
 
 #[test]
-pub(super) fn a_victim_that_somebody_cancels_is_cancelled() {
+fn a_victim_that_somebody_cancels_is_cancelled() {
     let (mut fixture, attempt, worker) = making_room(on());
     fixture.must(Event::Cancel { job: id(1), elements: None });
     fixture.result(attempt, worker, Outcome::Cancelled);
@@ -153,7 +153,7 @@ pub(super) fn a_victim_that_somebody_cancels_is_cancelled() {
 }
 
 #[test]
-pub(super) fn the_worker_where_fewest_are_ended_then_the_worst_then_the_youngest() {
+fn the_worker_where_fewest_are_ended_then_the_worst_then_the_youngest() {
     let mut fixture = Fixture::new(on());
     fixture.worker("w1", offer(2000));
     run_small(&mut fixture, 1..=2);
@@ -175,7 +175,7 @@ pub(super) fn the_worker_where_fewest_are_ended_then_the_worst_then_the_youngest
 }
 
 #[test]
-pub(super) fn what_victims_held_is_kept_for_the_job_they_were_ended_for() {
+fn what_victims_held_is_kept_for_the_job_they_were_ended_for() {
     let mut fixture = Fixture::new(on());
     let worker = fixture.worker("w1", offer(4000));
     let ended: Vec<_> = (1..=3).map(|number| run(&mut fixture, number, lowly(1000, 9))).collect();
@@ -197,7 +197,7 @@ pub(super) fn what_victims_held_is_kept_for_the_job_they_were_ended_for() {
 }
 
 #[test]
-pub(super) fn at_most_so_many_attempts_are_preempted_in_a_minute() {
+fn at_most_so_many_attempts_are_preempted_in_a_minute() {
     let mut fixture = Fixture::new(Config { preempt_per_minute: 3, max_reservations: 0, ..on() });
     let worker = fixture.worker("w1", offer(4000));
     run_small(&mut fixture, 1..=4);
@@ -234,7 +234,7 @@ pub(super) fn at_most_so_many_attempts_are_preempted_in_a_minute() {
 }
 
 #[test]
-pub(super) fn who_may_not_start_by_its_quota_ends_nobody() {
+fn who_may_not_start_by_its_quota_ends_nobody() {
     let mut fixture = Fixture::new(on());
     fixture.worker("w1", offer(4000));
     let quota = Quota { max_cpu_m: Some(3999), ..Quota::default() };
@@ -249,7 +249,7 @@ pub(super) fn who_may_not_start_by_its_quota_ends_nobody() {
 }
 
 #[test]
-pub(super) fn what_is_kept_counts_in_the_quota_until_it_is_given_back() {
+fn what_is_kept_counts_in_the_quota_until_it_is_given_back() {
     let (mut fixture, attempt, worker) = making_room(on());
     let tenant = "t".parse().unwrap();
     assert_eq!(fixture.scheduler.tenant(&tenant).unwrap().cpu_m, 8000, "what runs and what is kept");
@@ -267,7 +267,7 @@ pub(super) fn what_is_kept_counts_in_the_quota_until_it_is_given_back() {
 }
 
 #[test]
-pub(super) fn a_cancelled_job_gives_back_what_is_kept_for_it() {
+fn a_cancelled_job_gives_back_what_is_kept_for_it() {
     let (mut fixture, attempt, worker) = making_room(on());
     fixture.must(Event::Cancel { job: id(2), elements: None });
     fixture.submit(3, spec(3000));
@@ -278,7 +278,7 @@ pub(super) fn a_cancelled_job_gives_back_what_is_kept_for_it() {
 }
 
 #[test]
-pub(super) fn a_worker_that_is_lost_is_kept_for_nobody() {
+fn a_worker_that_is_lost_is_kept_for_nobody() {
     let (mut fixture, _, worker) = making_room(on());
     fixture.must(Event::ConnectionLost { worker });
     fixture.round();
@@ -292,7 +292,7 @@ pub(super) fn a_worker_that_is_lost_is_kept_for_nobody() {
 }
 
 #[test]
-pub(super) fn what_is_kept_survives_a_snapshot_and_preemption_switched_off() {
+fn what_is_kept_survives_a_snapshot_and_preemption_switched_off() {
     let (mut fixture, attempt, worker) = making_room(on());
     let text = serde_json::to_string(&fixture.scheduler.snapshot()).unwrap();
     let snapshot = serde_json::from_str(&text).unwrap();
@@ -304,7 +304,7 @@ pub(super) fn what_is_kept_survives_a_snapshot_and_preemption_switched_off() {
 }
 
 #[test]
-pub(super) fn a_job_that_comes_before_the_kept_one_in_its_queue_takes_its_place() {
+fn a_job_that_comes_before_the_kept_one_in_its_queue_takes_its_place() {
     for config in [on(), Config::default()] {
         let mut fixture = Fixture::new(config.clone());
         fixture.worker("w1", offer(4000));

@@ -81,7 +81,7 @@ fn one_slot() -> (Fixture, WorkerKey, Vec<Sent>) {
 }
 
 #[test]
-pub(super) fn a_worker_is_fed_what_its_slots_will_do_within_the_horizon() {
+fn a_worker_is_fed_what_its_slots_will_do_within_the_horizon() {
     let (mut fixture, worker) = fed(Config::default(), 1000);
     submit(&mut fixture, 1..=100, &spec(500));
     fixture.round();
@@ -95,7 +95,7 @@ pub(super) fn a_worker_is_fed_what_its_slots_will_do_within_the_horizon() {
 }
 
 #[test]
-pub(super) fn nothing_is_sent_ahead_of_who_is_not_known_to_be_fast() {
+fn nothing_is_sent_ahead_of_who_is_not_known_to_be_fast() {
     let (mut fixture, _) = fed(Config { prefill_max: 0, ..Config::default() }, 500);
     submit(&mut fixture, 1..=20, &spec(500));
     fixture.round();
@@ -112,7 +112,7 @@ pub(super) fn nothing_is_sent_ahead_of_who_is_not_known_to_be_fast() {
 }
 
 #[test]
-pub(super) fn window_is_zero_above_h() {
+fn window_is_zero_above_h() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(500));
     run_four(&mut fixture, worker, 40, &spec(500));
@@ -130,7 +130,7 @@ pub(super) fn window_is_zero_above_h() {
 }
 
 #[test]
-pub(super) fn a_run_takes_as_long_as_its_worker_says_however_late_that_is_heard() {
+fn a_run_takes_as_long_as_its_worker_says_however_late_that_is_heard() {
     // Gathered news: of some runs start and end come together, of others the end comes later.
     for heard_after in [0, 8, 40] {
         let mut fixture = Fixture::new(Config::default());
@@ -156,7 +156,7 @@ pub(super) fn a_run_takes_as_long_as_its_worker_says_however_late_that_is_heard(
 }
 
 #[test]
-pub(super) fn without_results_the_expected_time_counts() {
+fn without_results_the_expected_time_counts() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(500));
     fixture.must(Event::RoundTrip { worker, micros: 100 });
@@ -173,7 +173,7 @@ pub(super) fn without_results_the_expected_time_counts() {
 }
 
 #[test]
-pub(super) fn an_end_passes_the_slot_to_the_oldest_that_waits() {
+fn an_end_passes_the_slot_to_the_oldest_that_waits() {
     let (mut fixture, worker, all) = one_slot();
     assert_eq!(fixture.result(all[0].0, worker, Outcome::Succeeded), ReportVerdict::Accepted);
     assert_eq!(inherited(&fixture), [(2, Some(1))]);
@@ -186,7 +186,7 @@ pub(super) fn an_end_passes_the_slot_to_the_oldest_that_waits() {
 }
 
 #[test]
-pub(super) fn an_end_without_anybody_waiting_frees_the_slot() {
+fn an_end_without_anybody_waiting_frees_the_slot() {
     let (mut fixture, worker) = fed(Config::default(), 500);
     fixture.submit(1, spec(500));
     let (attempt, _) = fixture.round()[0];
@@ -195,7 +195,7 @@ pub(super) fn an_end_without_anybody_waiting_frees_the_slot() {
 }
 
 #[test]
-pub(super) fn an_unstarted_end_passes_the_slot_as_well() {
+fn an_unstarted_end_passes_the_slot_as_well() {
     let (mut fixture, worker) = fed(Config::default(), 500);
     submit(&mut fixture, 1..=20, &spec(500));
     let all = fixture.round();
@@ -209,7 +209,7 @@ pub(super) fn an_unstarted_end_passes_the_slot_as_well() {
 }
 
 #[test]
-pub(super) fn a_start_before_its_inheritance_is_heard_of_is_counted() {
+fn a_start_before_its_inheritance_is_heard_of_is_counted() {
     let (mut fixture, worker, all) = one_slot();
     fixture.effects.clear();
     fixture.must(Event::Started { attempt: all[1].0, worker });
@@ -225,7 +225,7 @@ pub(super) fn a_start_before_its_inheritance_is_heard_of_is_counted() {
 }
 
 #[test]
-pub(super) fn nobody_waits_for_a_slot_where_devices_of_several_kinds_would_do() {
+fn nobody_waits_for_a_slot_where_devices_of_several_kinds_would_do() {
     let wants = |names: &[&str]| {
         let mut spec = spec(500);
         spec.resources.gpus.count = 1;
@@ -244,7 +244,7 @@ pub(super) fn nobody_waits_for_a_slot_where_devices_of_several_kinds_would_do() 
 }
 
 #[test]
-pub(super) fn a_quota_is_neither_exceeded_nor_in_the_way() {
+fn a_quota_is_neither_exceeded_nor_in_the_way() {
     let (mut fixture, worker) = fed(Config::default(), 2000);
     fixture.must(Event::QuotaChanged {
         tenant: "t".parse().unwrap(),
@@ -258,7 +258,7 @@ pub(super) fn a_quota_is_neither_exceeded_nor_in_the_way() {
 }
 
 #[test]
-pub(super) fn a_better_claim_that_the_slot_could_serve_goes_first() {
+fn a_better_claim_that_the_slot_could_serve_goes_first() {
     let (mut fixture, worker) = fed(Config::default(), 500);
     submit(&mut fixture, 2..=20, &spec(500));
     fixture.submit(1, Demand { priority: Priority(4), ..spec(400) });
@@ -284,7 +284,7 @@ pub(super) fn a_better_claim_that_the_slot_could_serve_goes_first() {
 }
 
 #[test]
-pub(super) fn more_urgent_work_takes_back_what_waits() {
+fn more_urgent_work_takes_back_what_waits() {
     let (mut fixture, worker, all) = one_slot();
     fixture.submit(30, Demand { priority: Priority(2), ..spec(500) });
     fixture.round();
@@ -297,7 +297,7 @@ pub(super) fn more_urgent_work_takes_back_what_waits() {
 }
 
 #[test]
-pub(super) fn an_idle_worker_takes_what_waits_elsewhere_once_the_queue_is_empty() {
+fn an_idle_worker_takes_what_waits_elsewhere_once_the_queue_is_empty() {
     let (mut fixture, worker) = fed(Config::default(), 500);
     submit(&mut fixture, 1..=9, &spec(500));
     let all = fixture.round();
@@ -318,7 +318,7 @@ pub(super) fn an_idle_worker_takes_what_waits_elsewhere_once_the_queue_is_empty(
 }
 
 #[test]
-pub(super) fn a_drain_and_a_cancel_take_back_what_waits() {
+fn a_drain_and_a_cancel_take_back_what_waits() {
     let (mut fixture, worker, all) = one_slot();
     fixture.effects.clear();
     fixture.must(Event::Cancel { job: id(3), elements: None });
@@ -338,7 +338,7 @@ pub(super) fn a_drain_and_a_cancel_take_back_what_waits() {
 }
 
 #[test]
-pub(super) fn arrays_stay_within_their_window_and_gangs_are_not_sent_ahead() {
+fn arrays_stay_within_their_window_and_gangs_are_not_sent_ahead() {
     let (mut fixture, worker) = fed(Config::default(), 500);
     let array = ArraySpec { indices: vec![(0, 99)], max_parallel: Some(3), max_failures: None };
     fixture.must(Event::SubmitArray {
@@ -354,7 +354,7 @@ pub(super) fn arrays_stay_within_their_window_and_gangs_are_not_sent_ahead() {
 }
 
 #[test]
-pub(super) fn a_lost_worker_loses_what_waits_and_a_late_start_is_adopted() {
+fn a_lost_worker_loses_what_waits_and_a_late_start_is_adopted() {
     let (mut fixture, worker, all) = one_slot();
     fixture.must(Event::ConnectionLost { worker });
     fixture.wait(30_000);
@@ -371,7 +371,7 @@ pub(super) fn a_lost_worker_loses_what_waits_and_a_late_start_is_adopted() {
 }
 
 #[test]
-pub(super) fn after_a_reconnect_what_has_not_started_is_taken_back() {
+fn after_a_reconnect_what_has_not_started_is_taken_back() {
     let (mut fixture, worker, all) = one_slot();
     fixture.must(Event::ConnectionLost { worker });
     fixture.effects.clear();
@@ -383,7 +383,7 @@ pub(super) fn after_a_reconnect_what_has_not_started_is_taken_back() {
 
 /// The two sides may not agree on who is the oldest, for example after a restart: the worker tells who inherited.
 #[test]
-pub(super) fn after_a_reconnect_the_slot_of_who_is_gone_is_that_of_who_runs() {
+fn after_a_reconnect_the_slot_of_who_is_gone_is_that_of_who_runs() {
     let (mut fixture, worker, all) = one_slot();
     fixture.must(Event::ConnectionLost { worker });
     fixture.effects.clear();
@@ -396,7 +396,7 @@ pub(super) fn after_a_reconnect_the_slot_of_who_is_gone_is_that_of_who_runs() {
 
 /// A new session brings nothing of what the old one did not deliver.
 #[test]
-pub(super) fn a_revoke_is_said_again_over_a_reconnect() {
+fn a_revoke_is_said_again_over_a_reconnect() {
     let (mut fixture, worker, all) = one_slot();
     let mut other = Fixture::new(Config::default());
     let unaccepted = other.worker("w1", offer(1000));
@@ -421,7 +421,7 @@ pub(super) fn a_revoke_is_said_again_over_a_reconnect() {
 
 /// What runs goes on where its tenant is not wanted any more, but nobody follows it.
 #[test]
-pub(super) fn nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_more() {
+fn nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_more() {
     let (mut fixture, worker) = fed(Config::default(), 500);
     submit(&mut fixture, 1..=1, &spec(500));
     let (first, _) = fixture.round()[0];
@@ -434,7 +434,7 @@ pub(super) fn nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_more()
 }
 
 #[test]
-pub(super) fn failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_worker() {
+fn failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_worker() {
     let (mut fixture, worker) = fed(Config::default(), 500);
     submit(&mut fixture, 1..=1, &spec(500));
     let (attempt, _) = fixture.round()[0];
@@ -451,7 +451,7 @@ pub(super) fn failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_work
 }
 
 #[test]
-pub(super) fn inherited_starts_are_charged_to_their_band() {
+fn inherited_starts_are_charged_to_their_band() {
     let (mut fixture, worker, all) = one_slot();
     fixture.worker("w2", offer(8000));
     submit(&mut fixture, 101..=110, &Demand { priority: Priority(0), ..spec(500) });

@@ -62,7 +62,7 @@ fn restarted() -> (Fixture, (TaskRef, WorkerKey)) {
 }
 
 #[test]
-pub(super) fn after_a_restart_workers_are_unhealthy_and_what_returns_in_time_runs_on() {
+fn after_a_restart_workers_are_unhealthy_and_what_returns_in_time_runs_on() {
     let (mut fixture, (attempt, worker)) = restarted();
     let told = fixture.effects.iter().any(|effect| {
         matches!(effect, Effect::WorkerChanged { to: WorkerState::Unhealthy, reason, .. } if *reason == WorkerReason::ServerRestarted)
@@ -80,7 +80,7 @@ pub(super) fn after_a_restart_workers_are_unhealthy_and_what_returns_in_time_run
 }
 
 #[test]
-pub(super) fn what_has_not_returned_in_reassign_after_is_lost_and_its_next_token_is_greater() {
+fn what_has_not_returned_in_reassign_after_is_lost_and_its_next_token_is_greater() {
     let (mut fixture, (attempt, worker)) = restarted();
     fixture.wait(30_000);
     assert_eq!(fixture.state(1), JobState::Queued);
@@ -94,7 +94,7 @@ pub(super) fn what_has_not_returned_in_reassign_after_is_lost_and_its_next_token
 }
 
 #[test]
-pub(super) fn what_a_worker_no_longer_has_is_placed_again() {
+fn what_a_worker_no_longer_has_is_placed_again() {
     let (mut fixture, (_, worker)) = restarted();
     fixture.must(Event::Connected { worker, kept: vec![] });
     assert!(fixture.effects.iter().any(|effect| matches!(effect, Effect::Lost { held: false, .. })));
@@ -102,7 +102,7 @@ pub(super) fn what_a_worker_no_longer_has_is_placed_again() {
 }
 
 #[test]
-pub(super) fn gates_time_limits_and_delays_go_on() {
+fn gates_time_limits_and_delays_go_on() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(2000));
     let retried = Demand { retries: 1, ..spec(500) };
@@ -137,7 +137,7 @@ pub(super) fn gates_time_limits_and_delays_go_on() {
 }
 
 #[test]
-pub(super) fn an_array_keeps_its_window_its_ends_and_its_failures() {
+fn an_array_keeps_its_window_its_ends_and_its_failures() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(8000));
     let array = ArraySpec { indices: vec![(0, 9)], max_parallel: Some(2), max_failures: Some(1) };
@@ -171,7 +171,7 @@ fn job_row_of(spec: &Demand) -> JobRow {
 }
 
 #[test]
-pub(super) fn a_drain_survives_and_a_deadline_that_passed_meanwhile_counts() {
+fn a_drain_survives_and_a_deadline_that_passed_meanwhile_counts() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -195,7 +195,7 @@ pub(super) fn a_drain_survives_and_a_deadline_that_passed_meanwhile_counts() {
 }
 
 #[test]
-pub(super) fn a_worker_that_left_is_remembered_for_its_incarnation() {
+fn a_worker_that_left_is_remembered_for_its_incarnation() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.must(Event::Remove { worker, why: crate::event::Departure::Goodbye });
@@ -206,7 +206,7 @@ pub(super) fn a_worker_that_left_is_remembered_for_its_incarnation() {
 }
 
 #[test]
-pub(super) fn rows_that_contradict_each_other_start_nothing() {
+fn rows_that_contradict_each_other_start_nothing() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -233,7 +233,7 @@ pub(super) fn rows_that_contradict_each_other_start_nothing() {
 }
 
 #[test]
-pub(super) fn after_a_restart_every_job_still_comes_to_the_same_end() {
+fn after_a_restart_every_job_still_comes_to_the_same_end() {
     let mut compared = 0;
     for seed in 0..60 {
         let shape = Shape { preemption: seed % 3 == 2, restarts: seed % 2 == 1, ..Shape::default() };

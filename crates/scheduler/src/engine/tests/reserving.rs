@@ -184,7 +184,7 @@ fn a_round_keeps_its_limit_for_those_who_pass_a_reservation_as_well() {
 /// A tenant that holds much elsewhere is never first in its band while another one keeps coming for the one worker that both
 /// need; it has its turn all the same.
 #[test]
-pub(super) fn whoever_waits_longest_is_not_passed_over_for_ever() {
+fn whoever_waits_longest_is_not_passed_over_for_ever() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     let mut elsewhere = offer(8000);

@@ -7,7 +7,7 @@ use crate::error::EventError;
 use crate::testing::{Choices, Shape, World};
 
 #[test]
-pub(super) fn a_restored_scheduler_goes_on_as_the_original() {
+fn a_restored_scheduler_goes_on_as_the_original() {
     for seed in 0..40 {
         let shape = Shape { policy: Policy::ALL[seed as usize % 6], preemption: seed % 2 == 1, ..Shape::default() };
         let live = |snapshots| {
@@ -20,7 +20,7 @@ pub(super) fn a_restored_scheduler_goes_on_as_the_original() {
 }
 
 #[test]
-pub(super) fn a_snapshot_is_checked_when_it_is_read() {
+fn a_snapshot_is_checked_when_it_is_read() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));

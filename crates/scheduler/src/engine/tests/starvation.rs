@@ -51,7 +51,7 @@ fn reserved_for(scheduler: &Scheduler) -> Vec<u64> {
 }
 
 #[test]
-pub(super) fn a_tenant_reserves_for_its_first_job_that_its_limits_stopped_for_long() {
+fn a_tenant_reserves_for_its_first_job_that_its_limits_stopped_for_long() {
     let (mut fixture, worker, sent) = stopped();
     assert_eq!((pass(&mut fixture, worker, 9_999), reserved_for(&fixture.scheduler)), (vec![], vec![]));
     assert_eq!(fixture.scheduler.next_deadline(), Some(10_000), "a timer says when, nobody asks");
@@ -65,7 +65,7 @@ pub(super) fn a_tenant_reserves_for_its_first_job_that_its_limits_stopped_for_lo
 }
 
 #[test]
-pub(super) fn until_then_its_own_smaller_jobs_go_on() {
+fn until_then_its_own_smaller_jobs_go_on() {
     let (mut fixture, worker, sent) = stopped();
     pass(&mut fixture, worker, 9_000);
     fixture.result(sent[0], worker, Outcome::Succeeded);
@@ -73,7 +73,7 @@ pub(super) fn until_then_its_own_smaller_jobs_go_on() {
 }
 
 #[test]
-pub(super) fn who_fits_beside_all_that_is_reserved_still_starts() {
+fn who_fits_beside_all_that_is_reserved_still_starts() {
     let (mut fixture, worker) = limited(Quota { max_cpu_m: Some(5000), max_running_jobs: Some(6), ..Quota::default() });
     fixture.submit(1, spec(4000));
     let (first, _) = fixture.round()[0];
@@ -94,7 +94,7 @@ pub(super) fn who_fits_beside_all_that_is_reserved_still_starts() {
 }
 
 #[test]
-pub(super) fn other_tenants_and_other_limits_are_not_reserved() {
+fn other_tenants_and_other_limits_are_not_reserved() {
     let (mut fixture, worker, _) = stopped();
     pass(&mut fixture, worker, 10_000);
     fixture.submit(40, Demand { tenant: "u".parse().unwrap(), ..spec(1000) });
@@ -102,7 +102,7 @@ pub(super) fn other_tenants_and_other_limits_are_not_reserved() {
 }
 
 #[test]
-pub(super) fn quota_reservations_end_with_the_job_with_its_place_and_with_its_chance() {
+fn quota_reservations_end_with_the_job_with_its_place_and_with_its_chance() {
     for end in 0..4 {
         let (mut fixture, worker, sent) = stopped();
         pass(&mut fixture, worker, 10_000);
@@ -121,7 +121,7 @@ pub(super) fn quota_reservations_end_with_the_job_with_its_place_and_with_its_ch
 }
 
 #[test]
-pub(super) fn the_longest_waiting_is_reserved_for_first_and_then_the_next() {
+fn the_longest_waiting_is_reserved_for_first_and_then_the_next() {
     let (mut fixture, worker, sent) = stopped();
     pass(&mut fixture, worker, 1_000);
     fixture.submit(5, Demand { priority: Priority(0), ..spec(4000) });
@@ -181,7 +181,7 @@ fn a_tenant_reserves_for_a_task_also_while_this_lets_others_pass() {
 }
 
 #[test]
-pub(super) fn an_array_is_reserved_for_element_by_element() {
+fn an_array_is_reserved_for_element_by_element() {
     let (mut fixture, worker) = limited(cpu(3000));
     fixture.submit(1, spec(1000));
     let (first, _) = fixture.round()[0];
@@ -200,7 +200,7 @@ pub(super) fn an_array_is_reserved_for_element_by_element() {
 }
 
 #[test]
-pub(super) fn quota_reservations_survive_a_snapshot() {
+fn quota_reservations_survive_a_snapshot() {
     let (mut fixture, worker, sent) = stopped();
     pass(&mut fixture, worker, 10_000);
     let text = serde_json::to_string(&fixture.scheduler.snapshot()).unwrap();
@@ -210,7 +210,7 @@ pub(super) fn quota_reservations_survive_a_snapshot() {
 }
 
 #[test]
-pub(super) fn an_explanation_tells_whom_the_tenant_reserves_for() {
+fn an_explanation_tells_whom_the_tenant_reserves_for() {
     let (mut fixture, worker, sent) = stopped();
     pass(&mut fixture, worker, 10_000);
     let obstacle = |fixture: &Fixture, number| fixture.scheduler.explain(id(number)).unwrap().obstacle;
@@ -221,7 +221,7 @@ pub(super) fn an_explanation_tells_whom_the_tenant_reserves_for() {
 }
 
 #[test]
-pub(super) fn a_job_that_no_worker_could_hold_is_not_reserved_for() {
+fn a_job_that_no_worker_could_hold_is_not_reserved_for() {
     let (mut fixture, worker) = limited(cpu(9500));
     fixture.submit(1, spec(1000));
     let (first, _) = fixture.round()[0];
@@ -258,7 +258,7 @@ fn who_the_limits_could_never_allow_stands_in_nobodys_way() {
 }
 
 #[test]
-pub(super) fn who_no_worker_could_hold_stands_in_nobodys_way() {
+fn who_no_worker_could_hold_stands_in_nobodys_way() {
     let (mut fixture, worker) = limited(cpu(4000));
     (1..=4).for_each(|number| fixture.submit(number, spec(1000)));
     let sent: Vec<TaskRef> = fixture.round().into_iter().map(|(attempt, _)| attempt).collect();

@@ -29,7 +29,7 @@ fn runs(config: Config, cpu_m: u64, quota: Option<u64>) -> Vec<usize> {
 }
 
 #[test]
-pub(super) fn a_run_is_as_long_as_run_max_the_quota_and_a_256th_of_the_fleet_allow() {
+fn a_run_is_as_long_as_run_max_the_quota_and_a_256th_of_the_fleet_allow() {
     assert_eq!(runs(Config::default(), 100, None), [32, 32, 32, 32, 32, 32, 4, 4], "run_max");
     assert_eq!(runs(Config { run_max: 5, ..Config::default() }, 100, None)[..4], [5; 4]);
     // A fleet of 1,024,000m: a 256th of it is 4000m.
@@ -70,7 +70,7 @@ fn closed(fixture: &mut Fixture, how: &str) -> (WorkerKey, Vec<Event>) {
 }
 
 #[test]
-pub(super) fn whatever_gives_a_worker_room_wakes_who_fits_there() {
+fn whatever_gives_a_worker_room_wakes_who_fits_there() {
     for how in ["resize", "uncordon", "undrain", "recovery", "reconnect"] {
         let mut fixture = Fixture::new(Config::default());
         let (worker, again) = closed(&mut fixture, how);
@@ -107,7 +107,7 @@ fn leaves(band: usize) -> ([f64; 3], [f64; 3], usize) {
 }
 
 #[test]
-pub(super) fn a_band_that_stops_being_ready_passes_what_it_is_owed_and_forgets_what_it_owes() {
+fn a_band_that_stops_being_ready_passes_what_it_is_owed_and_forgets_what_it_owes() {
     let mut signs = [false; 2];
     for band in 0..3 {
         let (before, after, served) = leaves(band);
@@ -129,7 +129,7 @@ pub(super) fn a_band_that_stops_being_ready_passes_what_it_is_owed_and_forgets_w
 }
 
 #[test]
-pub(super) fn there_are_at_most_max_reservations() {
+fn there_are_at_most_max_reservations() {
     for (most, expected) in [(0, 0), (3, 3), (16, 16)] {
         let mut fixture = Fixture::new(Config { max_reservations: most, ..Config::default() });
         let workers: Vec<WorkerKey> = (0..20).map(|at| fixture.worker(&format!("w{at}"), offer(4000))).collect();
@@ -150,7 +150,7 @@ pub(super) fn there_are_at_most_max_reservations() {
 }
 
 #[test]
-pub(super) fn the_next_deadline_is_that_of_the_first_timer_and_none_without_any() {
+fn the_next_deadline_is_that_of_the_first_timer_and_none_without_any() {
     let mut fixture = Fixture::new(Config::default());
     assert_eq!(fixture.scheduler.next_deadline(), None);
     let worker = fixture.worker("w1", offer(4000));

@@ -20,7 +20,7 @@ fn state(fixture: &Fixture, worker: WorkerKey) -> WorkerState {
 
 /// An incarnation of an id is never used again, even if nothing else is remembered of it.
 #[test]
-pub(super) fn a_worker_that_was_forgotten_comes_as_another_incarnation() {
+fn a_worker_that_was_forgotten_comes_as_another_incarnation() {
     let mut fixture = Fixture::new(Config { workers_kept: 0, ..Config::default() });
     for incarnation in 1..4 {
         let worker = fixture.worker("w1", offer(1000));
@@ -31,7 +31,7 @@ pub(super) fn a_worker_that_was_forgotten_comes_as_another_incarnation() {
 }
 
 #[test]
-pub(super) fn a_worker_that_never_comes_fails() {
+fn a_worker_that_never_comes_fails() {
     let mut fixture = Fixture::new(Config::default());
     let name = "w1".parse().unwrap();
     fixture.must(Event::WorkerDeclared { id: name });
@@ -48,7 +48,7 @@ pub(super) fn a_worker_that_never_comes_fails() {
 }
 
 #[test]
-pub(super) fn a_live_worker_id_is_not_declared_again() {
+fn a_live_worker_id_is_not_declared_again() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(1000));
     let again = fixture.apply(Event::WorkerDeclared { id: "w1".parse().unwrap() }).unwrap_err();
@@ -57,7 +57,7 @@ pub(super) fn a_live_worker_id_is_not_declared_again() {
 }
 
 #[test]
-pub(super) fn silence_makes_suspect_then_lost_then_failed() {
+fn silence_makes_suspect_then_lost_then_failed() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -77,7 +77,7 @@ pub(super) fn silence_makes_suspect_then_lost_then_failed() {
 }
 
 #[test]
-pub(super) fn a_heartbeat_keeps_a_worker() {
+fn a_heartbeat_keeps_a_worker() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     for _ in 0..10 {
@@ -88,7 +88,7 @@ pub(super) fn a_heartbeat_keeps_a_worker() {
 }
 
 #[test]
-pub(super) fn late_adoption_keeps_live_and_finished_work() {
+fn late_adoption_keeps_live_and_finished_work() {
     for finished in [false, true] {
         let mut fixture = Fixture::new(Config::default());
         let worker = fixture.worker("w1", offer(1000));
@@ -112,7 +112,7 @@ pub(super) fn late_adoption_keeps_live_and_finished_work() {
 
 /// Also of what its worker has left with: only a later incarnation of that worker brings it back, also after a restart.
 #[test]
-pub(super) fn nobody_speaks_of_what_another_worker_had() {
+fn nobody_speaks_of_what_another_worker_had() {
     for left in [false, true] {
         let mut fixture = Fixture::new(Config::default());
         let worker = fixture.worker("w1", offer(1000));
@@ -139,7 +139,7 @@ pub(super) fn nobody_speaks_of_what_another_worker_had() {
 /// Under the key of a worker that was forgotten nobody speaks any more; the next incarnation of that worker says again what
 /// waits in its spool, and gets the answer.
 #[test]
-pub(super) fn a_forgotten_worker_is_not_heard_and_its_next_incarnation_is_answered() {
+fn a_forgotten_worker_is_not_heard_and_its_next_incarnation_is_answered() {
     let mut fixture = Fixture::new(Config { workers_kept: 0, ..Config::default() });
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -157,7 +157,7 @@ pub(super) fn a_forgotten_worker_is_not_heard_and_its_next_incarnation_is_answer
 
 /// A worker whose place another one has by now is not taken for it.
 #[test]
-pub(super) fn a_worker_in_the_place_of_one_that_failed_is_not_avoided() {
+fn a_worker_in_the_place_of_one_that_failed_is_not_avoided() {
     let mut fixture = Fixture::new(Config { workers_kept: 0, ..Config::default() });
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -174,7 +174,7 @@ pub(super) fn a_worker_in_the_place_of_one_that_failed_is_not_avoided() {
 
 /// What an attempt that was given up still holds must be told from its job: that is known as long as the attempt may run.
 #[test]
-pub(super) fn a_final_job_is_known_until_its_lost_attempts_have_ended() {
+fn a_final_job_is_known_until_its_lost_attempts_have_ended() {
     for ends in 0..3 {
         let mut fixture = Fixture::new(Config { finished_kept: 0, ..Config::default() });
         let worker = fixture.worker("w1", offer(1000));
@@ -204,7 +204,7 @@ pub(super) fn a_final_job_is_known_until_its_lost_attempts_have_ended() {
 }
 
 #[test]
-pub(super) fn once_another_token_was_issued_the_old_one_is_stale() {
+fn once_another_token_was_issued_the_old_one_is_stale() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.submit(1, spec(1000));
@@ -221,7 +221,7 @@ pub(super) fn once_another_token_was_issued_the_old_one_is_stale() {
 }
 
 #[test]
-pub(super) fn what_a_worker_lost_over_a_reconnect_is_placed_again() {
+fn what_a_worker_lost_over_a_reconnect_is_placed_again() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     fixture.submit(1, spec(1000));
@@ -236,7 +236,7 @@ pub(super) fn what_a_worker_lost_over_a_reconnect_is_placed_again() {
 }
 
 #[test]
-pub(super) fn ten_failed_starts_of_different_jobs_bring_probation_that_doubles() {
+fn ten_failed_starts_of_different_jobs_bring_probation_that_doubles() {
     let mut fixture = Fixture::new(Config { start_failures: 2, ..Config::default() });
     let worker = fixture.worker("w1", offer(1000));
     let mut number = 0;
@@ -259,7 +259,7 @@ pub(super) fn ten_failed_starts_of_different_jobs_bring_probation_that_doubles()
 }
 
 #[test]
-pub(super) fn a_bad_report_stops_new_work_until_a_good_one() {
+fn a_bad_report_stops_new_work_until_a_good_one() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     fixture.must(Event::HealthReport { worker, good: false });
@@ -275,7 +275,7 @@ pub(super) fn a_bad_report_stops_new_work_until_a_good_one() {
 }
 
 #[test]
-pub(super) fn five_losses_in_ten_minutes_end_the_incarnation() {
+fn five_losses_in_ten_minutes_end_the_incarnation() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(1000));
     for loss in 1..=5 {
@@ -288,7 +288,7 @@ pub(super) fn five_losses_in_ten_minutes_end_the_incarnation() {
 }
 
 #[test]
-pub(super) fn a_drain_lets_work_finish_and_then_shuts_down() {
+fn a_drain_lets_work_finish_and_then_shuts_down() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(2000));
     fixture.submit(1, spec(1000));
@@ -308,7 +308,7 @@ pub(super) fn a_drain_lets_work_finish_and_then_shuts_down() {
 }
 
 #[test]
-pub(super) fn a_drain_is_withdrawn_unless_the_host_shuts_down() {
+fn a_drain_is_withdrawn_unless_the_host_shuts_down() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(2000));
     fixture.submit(1, spec(1000));
@@ -321,7 +321,7 @@ pub(super) fn a_drain_is_withdrawn_unless_the_host_shuts_down() {
 }
 
 #[test]
-pub(super) fn a_cordon_refuses_placements_and_nothing_else() {
+fn a_cordon_refuses_placements_and_nothing_else() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(2000));
     fixture.must(Event::Cordon { worker });
@@ -333,7 +333,7 @@ pub(super) fn a_cordon_refuses_placements_and_nothing_else() {
 }
 
 #[test]
-pub(super) fn a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again() {
+fn a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(2000));
     (1..=2).for_each(|number| fixture.submit(number, spec(1000)));
@@ -351,7 +351,7 @@ pub(super) fn a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again(
 }
 
 #[test]
-pub(super) fn goodbye_loses_what_ran_and_a_refused_one_fails() {
+fn goodbye_loses_what_ran_and_a_refused_one_fails() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(2000));
     fixture.submit(1, spec(1000));
