@@ -15,9 +15,9 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
     AttemptChange, AttemptEnd, FleetStore as _, Holder, JobChange, JobRow, NewAttempt, NewJob, NewSpec, Page, Record,
-    StartMode, TaskStatus, WriteBatch,
+    TaskStatus, WriteBatch,
 };
-use orlop_core::task::TaskRef;
+use orlop_core::task::{StartMode, TaskRef};
 use orlop_core::time::Time;
 
 const BATCH: u64 = 1024;

@@ -8,6 +8,7 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::task::TaskRef;
+pub use orlop_core::task::{CancelReason, StartMode};
 use serde::{Deserialize, Serialize};
 
 use crate::token::WorkerKey;
@@ -184,33 +185,6 @@ pub enum Refusal {
     Closing,
 }
 
-/// Why an attempt is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum CancelReason {
-    /// Somebody cancelled its job.
-    Request,
-    /// Its worker's drain deadline has come.
-    Drain,
-    /// It makes room for more urgent work.
-    Preempt,
-    /// Another member ended its gang.
-    Gang,
-    /// Its fence was overtaken.
-    Stale,
-}
-
-/// When a worker may start an attempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Start {
-    /// At once: its capacity is charged.
-    #[default]
-    Now,
-    /// When an attempt of the same tenant and shape ([`crate::job::Demand::inherits_from`]) ends on this worker, however it
-    /// ends, be it unstarted: the oldest one that waits takes its place.
-    Inherit,
-}
-
 /// Something to do. Effects of one call are committed together before any of them is carried out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -262,7 +236,7 @@ pub enum Effect {
         /// The worker.
         worker: WorkerKey,
         /// When it may start.
-        start: Start,
+        start: StartMode,
     },
     /// Store that an attempt which was sent ahead has a slot from now on. Its worker knows.
     Inherited {

@@ -28,7 +28,7 @@ use orlop_core::machine::worker::WorkerState;
 use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{CancelReason, Start};
+use crate::effect::{CancelReason, StartMode};
 use crate::engine::MemberEnd;
 use crate::event::{Capabilities, DrainOrder, Quota, TenantSettings};
 use crate::job::Demand;
@@ -218,7 +218,7 @@ pub struct AttemptRow {
     /// It was given up and may still run.
     pub lost: bool,
     /// When its worker may start it.
-    pub start: Start,
+    pub start: StartMode,
     /// It was sent ahead and has no slot yet, so that it holds nothing. A store that does not note [`Effect::Inherited`]
     /// may say so of whatever was sent ahead and has not started: when its worker returns it is taken back, or its start is
     /// counted.

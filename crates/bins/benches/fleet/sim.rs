@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use orlop::host::client_token::find;
-use orlop::wire::attempt::{JobStarted, Mode, Process};
+use orlop::wire::attempt::{JobStarted, Process};
 use orlop::wire::frame::{DirectiveKind, Live, LiveState, ServerFrame};
 use orlop::wire::grpc::{Connector, FrameSink, WorkerClient};
 use orlop::wire::result::JobResult;
 use orlop::wire::session::{AgentSession, Slots};
 use orlop::wire::worker::{ProtocolRange, Registration};
 use orlop_core::error::Problem;
-use orlop_core::task::{TaskEnd, TaskRef};
+use orlop_core::task::{StartMode, TaskEnd, TaskRef};
 use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
 use tokio::sync::{Mutex, watch};
@@ -242,10 +242,10 @@ async fn take(sim: &mut Sim, frame: ServerFrame, manner: Manner, seen: &Seen) ->
         let attempt = assign.attempt;
         seen.given.fetch_add(1, Ordering::Relaxed);
         sim.session.accepted(attempt);
-        if assign.mode == Mode::Now {
+        if assign.mode == StartMode::Now {
             sim.slots.started(&());
         }
-        if assign.mode == Mode::Now || sim.slots.inherit(&(), attempt) {
+        if assign.mode == StartMode::Now || sim.slots.inherit(&(), attempt) {
             start(sim, attempt, manner);
         } else {
             sim.live.insert(attempt, LiveState::Accepted);

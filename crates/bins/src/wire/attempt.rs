@@ -5,12 +5,11 @@ use std::fmt;
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::spec::job::SecretAs;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{CancelReason, StartMode, TaskRef};
 use orlop_core::time::Time;
-use orlop_scheduler::effect::CancelReason;
 
 use super::bound::{
-    LIST_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, mirrored, same_values, text, time,
+    LIST_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, same_values, text, time,
 };
 use super::proto::v1;
 
@@ -38,15 +37,7 @@ pub(super) fn about(wire: Option<v1::TaskRef>) -> Result<TaskRef, WireError> {
     wire.ok_or_else(|| WireError::missing("ref"))?.try_into()
 }
 
-mirrored! {
-    /// When an assigned attempt starts.
-    pub enum Mode = v1::assign_job::Mode, "assign.mode" {
-        /// At once.
-        Now,
-        /// In the slot of an ended attempt of the same tenant and class.
-        Inherit,
-    }
-}
+same_values! { StartMode = v1::assign_job::Mode, "assign.mode" { Now, Inherit } }
 
 same_values! { SecretAs = v1::SecretAs, "secrets.as" { File, Env } }
 
@@ -105,7 +96,7 @@ pub struct AssignJob {
     /// Its specification.
     pub spec_id: u64,
     /// When it starts.
-    pub mode: Mode,
+    pub mode: StartMode,
     /// Wall limit from the start of its process, in milliseconds; 0 = none.
     pub timeout_ms: u64,
     /// From the request to end to the kill, in milliseconds.
@@ -125,7 +116,7 @@ pub struct AssignJob {
 impl AssignJob {
     /// An attempt without secrets, limits and context.
     #[must_use]
-    pub fn new(attempt: TaskRef, spec_id: u64, mode: Mode) -> Self {
+    pub fn new(attempt: TaskRef, spec_id: u64, mode: StartMode) -> Self {
         let (traceparent, correlation_id) = (String::new(), String::new());
         let (secrets, device_hint) = (Vec::new(), Vec::new());
         Self {
@@ -169,7 +160,7 @@ impl TryFrom<v1::AssignJob> for AssignJob {
         Ok(Self {
             attempt: about(wire.r#ref)?,
             spec_id: wire.spec_id,
-            mode: Mode::read(wire.mode)?,
+            mode: StartMode::read(wire.mode)?,
             timeout_ms: wire.timeout_ms,
             grace_ms: wire.grace_ms,
             secrets: each(wire.secrets)?,
@@ -181,34 +172,8 @@ impl TryFrom<v1::AssignJob> for AssignJob {
     }
 }
 
-mirrored! {
-    /// Why an agent is to end an attempt.
-    pub enum CancelWhy = v1::cancel_job::Reason, "cancel.reason" {
-        /// Somebody cancelled its job.
-        User,
-        /// It ran too long.
-        Timeout,
-        /// It makes room for more urgent work.
-        Preempted,
-        /// Its worker is drained.
-        Drain,
-        /// Its token was overtaken.
-        Stale,
-        /// Another member ended its gang.
-        Gang,
-    }
-}
-
-impl From<CancelReason> for CancelWhy {
-    fn from(reason: CancelReason) -> Self {
-        match reason {
-            CancelReason::Request => Self::User,
-            CancelReason::Drain => Self::Drain,
-            CancelReason::Preempt => Self::Preempted,
-            CancelReason::Gang => Self::Gang,
-            CancelReason::Stale => Self::Stale,
-        }
-    }
+same_values! {
+    CancelReason = v1::cancel_job::Reason, "cancel.reason" { User, Timeout, Preempted, Drain, Stale, Gang }
 }
 
 /// An attempt for an agent to end.
@@ -217,7 +182,7 @@ pub struct CancelJob {
     /// The attempt.
     pub attempt: TaskRef,
     /// Why.
-    pub reason: CancelWhy,
+    pub reason: CancelReason,
     /// From the request to end to the kill, in milliseconds.
     pub grace_ms: u64,
 }
@@ -233,7 +198,7 @@ impl TryFrom<v1::CancelJob> for CancelJob {
     type Error = WireError;
 
     fn try_from(wire: v1::CancelJob) -> Result<Self, WireError> {
-        let (reason, grace_ms) = (CancelWhy::read(wire.reason)?, wire.grace_ms);
+        let (reason, grace_ms) = (CancelReason::read(wire.reason)?, wire.grace_ms);
         Ok(Self { attempt: about(wire.r#ref)?, reason, grace_ms })
     }
 }

@@ -9,7 +9,7 @@ use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
 use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::spec::job::{JobSpec, SecretAs};
-use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef, Usage};
+use orlop_core::task::{CancelReason, LogGap, LogStream, StartMode, TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
 use orlop_scheduler::event::{Capabilities, GpuDevices, GpuUnit, Outcome};
 use orlop_scheduler::job::Runtime;
@@ -160,9 +160,9 @@ fn server_frame() -> ServerFrame {
                 model: "a100".parse().unwrap(),
                 memory_bytes: 80 << 30,
             })),
-            ..AssignJob::new(attempt(4), 5, Mode::Inherit)
+            ..AssignJob::new(attempt(4), 5, StartMode::Inherit)
         }],
-        cancel: vec![CancelJob { attempt: attempt(5), reason: CancelWhy::Gang, grace_ms: 7 }],
+        cancel: vec![CancelJob { attempt: attempt(5), reason: CancelReason::Gang, grace_ms: 7 }],
         revoke: vec![attempt(6)],
         verdicts: vec![Judgement { attempt: attempt(7), verdict: ReportVerdict::Adopted }],
         log_credit: 8,

@@ -18,6 +18,36 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Epoch, JobId};
 use crate::named::named_enum;
 
+named_enum! {
+    /// When a worker may start an attempt.
+    #[derive(Default)]
+    pub enum StartMode("start mode") {
+        /// At once: its capacity is charged.
+        #[default]
+        Now = "now",
+        /// When an attempt of the same tenant and shape ([`Demand::inherits_from`]) ends on this worker, however it ends, be it
+        /// unstarted: the oldest one that waits takes its place.
+        Inherit = "inherit",
+    }
+}
+
+/// Why an attempt is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CancelReason {
+    /// Somebody cancelled its job.
+    User,
+    /// It ran too long.
+    Timeout,
+    /// It makes room for more urgent work.
+    Preempted,
+    /// Its worker's drain deadline has come.
+    Drain,
+    /// Its fence was overtaken.
+    Stale,
+    /// Another member ended its gang.
+    Gang,
+}
+
 /// One attempt of a task with its fencing token (attempt number and epoch). Ordered by job, element, attempt, member and epoch.
 ///
 /// ```

@@ -7,7 +7,7 @@ use orlop_core::machine::worker;
 use super::gang::Members;
 use super::record::{Attempt, Past, Task};
 use super::{Scheduler, machine};
-use crate::effect::{Effect, Reason, Start, WorkerReason};
+use crate::effect::{Effect, Reason, StartMode, WorkerReason};
 use crate::table::NONE;
 
 /// Where an attempt goes.
@@ -62,20 +62,20 @@ impl Scheduler {
     /// Issues the next token of a queued task and sends its attempt (of a gang, one per target, the members in order).
     /// The task has left its queue; capacity and quota are charged by the caller. Returns whether it was possible.
     pub(super) fn assign(&mut self, task: Task, targets: &[Target], effects: &mut Vec<Effect>) -> bool {
-        self.issue(task, targets, Start::Now, effects)
+        self.issue(task, targets, StartMode::Now, effects)
     }
 
     /// Issues the next token of a queued task and sends its attempt ahead of the slot that it will inherit. Nothing is
     /// charged yet.
     pub(super) fn assign_ahead(&mut self, task: Task, target: Target, effects: &mut Vec<Effect>) -> bool {
-        self.issue(task, &[target], Start::Inherit, effects)
+        self.issue(task, &[target], StartMode::Inherit, effects)
     }
 
-    fn issue(&mut self, task: Task, targets: &[Target], start: Start, effects: &mut Vec<Effect>) -> bool {
+    fn issue(&mut self, task: Task, targets: &[Target], start: StartMode, effects: &mut Vec<Effect>) -> bool {
         let Some(mut life) = self.life(task) else { return false };
         self.release_held(task);
         let from = life.state;
-        let event = if start == Start::Inherit { job::Event::Prefilled } else { job::Event::Placed };
+        let event = if start == StartMode::Inherit { job::Event::Prefilled } else { job::Event::Placed };
         let Some(to) = machine::job(from, event, |_| true) else { return false };
         let Some(number) = life.attempt.checked_add(1) else { return false };
         if life.attempt > 0 {
@@ -114,8 +114,8 @@ impl Scheduler {
         true
     }
 
-    fn new_attempt(&mut self, task: Task, token: Token, target: Target, start: Start) -> u32 {
-        let ahead = start == Start::Inherit;
+    fn new_attempt(&mut self, task: Task, token: Token, target: Target, start: StartMode) -> u32 {
+        let ahead = start == StartMode::Inherit;
         let attempt = Attempt::new(task, token, target, self.now);
         let slot = self.list_attempt(Attempt { ahead, waiting: ahead, charged: !ahead, ..attempt });
         self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
@@ -161,7 +161,7 @@ impl Scheduler {
             self.move_worker(attempt.worker, to, WorkerReason::Plain, effects);
         }
         let (reference, worker) = (self.reference(&attempt), self.key_of(attempt.worker));
-        let start = if attempt.ahead { Start::Inherit } else { Start::Now };
+        let start = if attempt.ahead { StartMode::Inherit } else { StartMode::Now };
         effects.push(Effect::Assign { attempt: reference, worker, start });
     }
 

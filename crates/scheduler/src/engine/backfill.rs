@@ -232,7 +232,7 @@ impl Scheduler {
             let attempt = self.attempts.get(slot)?;
             let stays = match kept.shadow {
                 _ if attempt.waiting => false,
-                _ if kept.is_held() => attempt.ending != Some(CancelReason::Preempt),
+                _ if kept.is_held() => attempt.ending != Some(CancelReason::Preempted),
                 Some(shadow) => self.ends_by(attempt) > shadow,
                 None => attempt.assigned_at >= kept.made,
             };

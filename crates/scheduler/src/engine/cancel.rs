@@ -24,14 +24,14 @@ impl Scheduler {
             if job.life.state.is_terminal() {
                 return Err(self.refused(id, job.life.state, job::Event::CancelRequested));
             }
-            self.cancel_elements(slot, first, last, (Reason::Cancelled, CancelReason::Request), effects);
+            self.cancel_elements(slot, first, last, (Reason::Cancelled, CancelReason::User), effects);
             return Ok(());
         }
         let (task, life) = (Task::whole(slot), job.life);
         if machine::job(life.state, job::Event::CancelRequested, |_| true).is_none() {
             return Err(self.refused(id, life.state, job::Event::CancelRequested));
         }
-        self.cancel_task(task, Reason::Cancelled, CancelReason::Request, effects);
+        self.cancel_task(task, Reason::Cancelled, CancelReason::User, effects);
         Ok(())
     }
 

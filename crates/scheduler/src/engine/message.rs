@@ -160,7 +160,7 @@ impl Scheduler {
             attempt.accepted = true;
         }
         if judged.life.state == JobState::Cancelling {
-            self.tell_to_end(judged.slot, CancelReason::Request, effects);
+            self.tell_to_end(judged.slot, CancelReason::User, effects);
         }
         Ok(())
     }
@@ -375,7 +375,7 @@ impl Scheduler {
 /// What an outcome means to the task. An attempt that was ended for others' sake and did not succeed counts nothing.
 fn ending(outcome: Outcome, told: Option<CancelReason>, state: JobState) -> Ending {
     let displaced = match told {
-        Some(CancelReason::Preempt) => Some(Ending::of(job::Event::Preempted, Reason::Preempted)),
+        Some(CancelReason::Preempted) => Some(Ending::of(job::Event::Preempted, Reason::Preempted)),
         Some(CancelReason::Drain) => Some(Ending::of(job::Event::Drained, Reason::Drained)),
         _ => None,
     };

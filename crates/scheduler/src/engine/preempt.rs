@@ -182,7 +182,7 @@ impl Scheduler {
             self.preempted.push_back(self.now);
             // Without attempts it gives nobody anything any more.
             for (slot, ..) in std::mem::take(&mut offer.attempts) {
-                self.tell_to_end(slot, CancelReason::Preempt, effects);
+                self.tell_to_end(slot, CancelReason::Preempted, effects);
             }
         }
         had

@@ -15,7 +15,7 @@ use super::gang::Members;
 use super::record::{Array, Attempt, Done, Job, Life, Past, Task, Worker};
 use super::timer::Timer;
 use crate::config::Config;
-use crate::effect::{CancelReason, Effect, Start, WorkerReason};
+use crate::effect::{CancelReason, Effect, StartMode, WorkerReason};
 use crate::error::EventError;
 use crate::event::{Capabilities, DrainOrder, GpuDevices};
 use crate::fleet::dims::Dim;
@@ -365,7 +365,7 @@ impl Scheduler {
             accepted: row.accepted,
             started: row.started_at.is_some(),
             charged: !lost && !row.waiting,
-            ahead: row.start == Start::Inherit,
+            ahead: row.start == StartMode::Inherit,
             waiting: row.waiting,
             ending: row.ending,
             started_at: row.started_at.unwrap_or(0),

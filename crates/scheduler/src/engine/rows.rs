@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Scheduler;
 use super::ends::Ending;
 use super::record::{Attempt, Life, Task};
-use crate::effect::{Reason, Start};
+use crate::effect::{Reason, StartMode};
 use crate::fleet::dims::Dim;
 use crate::stored::{AttemptRow, GangEnd, GangRow, GpuShape, Incarnation, TokenRow, UnitRow, WorkerRow};
 use crate::table::NONE;
@@ -126,7 +126,7 @@ impl Scheduler {
             started_at: attempt.started.then_some(attempt.started_at),
             ending: attempt.ending,
             lost: attempt.state == AttemptState::Lost,
-            start: if attempt.ahead { Start::Inherit } else { Start::Now },
+            start: if attempt.ahead { StartMode::Inherit } else { StartMode::Now },
             waiting: attempt.waiting,
         })
     }

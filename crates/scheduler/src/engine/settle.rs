@@ -183,7 +183,7 @@ impl Scheduler {
 
     /// Past `max_failures`: what is left is cancelled.
     fn cancel_rest(&mut self, slot: u32, effects: &mut Vec<Effect>) {
-        self.cancel_elements(slot, 0, u32::MAX, (Reason::MaxFailures, CancelReason::Request), effects);
+        self.cancel_elements(slot, 0, u32::MAX, (Reason::MaxFailures, CancelReason::User), effects);
     }
 
     /// An attempt was given up: its job is not forgotten before that has ended, since it holds capacity.

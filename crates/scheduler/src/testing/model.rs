@@ -12,7 +12,7 @@ use orlop_core::task::TaskRef;
 
 use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, totals, within};
 use super::law::{Broken, Law};
-use crate::effect::{Effect, JobPart, Start};
+use crate::effect::{Effect, JobPart, StartMode};
 use crate::event::{Capabilities, Quota};
 use crate::job::{Demand, Overlap, Runtime};
 use crate::stored::GpuShape;
@@ -149,7 +149,7 @@ impl Model {
                 Law::Conservation.demand(right, || format!("{id:?} finishes twice, or as {outcome} in {}", unit.state))
             }),
             Effect::Assign { attempt, worker, start, .. } => {
-                self.assign(*attempt, *worker, *start == Start::Inherit, devices(*attempt, *worker))
+                self.assign(*attempt, *worker, *start == StartMode::Inherit, devices(*attempt, *worker))
             }
             Effect::Inherited { attempt, worker, from } => {
                 let gpu = devices(*attempt, *worker).as_ref().and_then(super::amounts::dim_of);

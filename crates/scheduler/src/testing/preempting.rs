@@ -58,7 +58,9 @@ impl Preemptions {
             }
             // Who was given up and is kept after all need not end any more.
             Effect::Verdict { attempt, verdict: ReportVerdict::Adopted } => drop(self.told.remove(attempt)),
-            Effect::Cancel { attempt, worker, why: CancelReason::Preempt, grace_ms } if self.told.insert(*attempt) => {
+            Effect::Cancel { attempt, worker, why: CancelReason::Preempted, grace_ms }
+                if self.told.insert(*attempt) =>
+            {
                 // A gang is one victim, however many members it has.
                 let fellow = TaskRef { member: 0, ..*attempt };
                 if self.told.iter().filter(|told| TaskRef { member: 0, ..**told } == fellow).count() == 1 {

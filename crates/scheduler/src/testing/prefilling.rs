@@ -14,7 +14,7 @@ use super::amounts::{Amounts, alternatives, minus, needs, plus, totals, within};
 use super::law::{Broken, Law};
 use super::model::{Live, Model};
 use super::world::World;
-use crate::effect::{Effect, Start};
+use crate::effect::{Effect, StartMode};
 use crate::event::{Event, Kept, Outcome};
 use crate::job::{Demand, Runtime};
 use crate::token::WorkerKey;
@@ -272,7 +272,7 @@ impl World<'_> {
 /// What an effect sends ahead, and where.
 pub(super) const fn ahead(effect: &Effect) -> Option<(TaskRef, WorkerKey)> {
     match effect {
-        Effect::Assign { attempt, worker, start: Start::Inherit, .. } => Some((*attempt, *worker)),
+        Effect::Assign { attempt, worker, start: StartMode::Inherit, .. } => Some((*attempt, *worker)),
         _ => None,
     }
 }

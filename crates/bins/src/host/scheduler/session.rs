@@ -7,12 +7,12 @@ use std::time::Instant;
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, Incarnation, SessionId, WorkerId};
 use orlop_core::spec::job::SecretRef;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{StartMode, TaskRef};
 use orlop_scheduler::token::WorkerKey;
 use tokio::sync::Notify;
 
 use super::live::{ClientFields, Interned};
-use crate::wire::attempt::{AssignJob, CancelJob, Mode, SecretValue};
+use crate::wire::attempt::{AssignJob, CancelJob, SecretValue};
 use crate::wire::frame::{Directive, Hello, Judgement, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::identity::PeerCertificate;
 use crate::wire::session::{Outgoing, ServerSession, SessionError};
@@ -29,7 +29,7 @@ pub(super) struct Assignment {
     /// The trace context of this attempt, where that is not its client's.
     pub(super) traceparent: Option<String>,
     /// When it starts.
-    pub(super) mode: Mode,
+    pub(super) mode: StartMode,
     /// The kind of GPU that it holds, if it asks for any.
     pub(super) gpu: Option<Box<GpuShape>>,
 }

@@ -122,7 +122,7 @@ pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<A
 #[cfg(test)]
 mod tests {
     use orlop_core::spec::job::OnFull;
-    use orlop_core::task::TaskRef;
+    use orlop_core::task::{StartMode, TaskRef};
     use serde_json::json;
 
     use super::*;
@@ -164,7 +164,7 @@ mod tests {
         let mut of = |tenant: &str| work(&spec(json!({"command": ["a"], "tenant": tenant})), &mut kinds);
         let (job, epoch) = (orlop_core::id::JobId::from_u64(1), orlop_core::id::Epoch(1));
         let attempt = TaskRef { job, index: 0, member: 0, attempt: 1, epoch };
-        let assign = || AssignJob::new(attempt, 1, crate::wire::attempt::Mode::Now);
+        let assign = || AssignJob::new(attempt, 1, StartMode::Now);
         assert_eq!(plan(assign(), &of("t"), Devices::default()).unwrap().user, Some(user));
         assert_eq!(plan(assign(), &of("u"), Devices::default()).unwrap().user, None);
     }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use orlop::wire::attempt::{AssignJob, Mode};
+use orlop::wire::attempt::AssignJob;
 use orlop::wire::frame::{Hello, LiveState, ServerFrame, Spec, Welcome, WorkerFrame};
 use orlop::wire::grpc::{Caller, FramesIn, FramesOut, Listening, Services, WorkerHost};
 use orlop::wire::result::JobResult;
@@ -19,7 +19,7 @@ use orlop::wire::worker::{Limits, Registered, Registration};
 use orlop_core::error::{Code, Problem};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId, WorkerId};
 use orlop_core::spec::job::JobSpec;
-use orlop_core::task::{TaskEnd, TaskRef};
+use orlop_core::task::{StartMode, TaskEnd, TaskRef};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -156,7 +156,7 @@ impl Fixture {
     async fn assign(&mut self, job: u64, spec: serde_json::Value) {
         let spec = Arc::new(JobSpec::from_json(&spec).unwrap());
         self.seq += 1;
-        let assign = vec![AssignJob::new(attempt(job), job, Mode::Now)];
+        let assign = vec![AssignJob::new(attempt(job), job, StartMode::Now)];
         let specs = vec![Spec { spec_id: job, spec }];
         self.put(ServerFrame { seq: self.seq, specs, assign, ..ServerFrame::default() }).await;
     }

@@ -4,21 +4,8 @@ use super::job::{Json, Text};
 use crate::hardware::gpu::GpuShape;
 use crate::id::WorkerId;
 use crate::machine::attempt::AttemptState;
-use crate::named::named_enum;
-use crate::task::{TaskRef, Usage};
+use crate::task::{StartMode, TaskRef, Usage};
 use crate::time::Time;
-
-named_enum! {
-    /// When a worker starts an attempt.
-    #[derive(Default)]
-    pub enum StartMode("start mode") {
-        /// At once.
-        #[default]
-        Now = "now",
-        /// When an attempt of the same class ends there, in its place.
-        Inherit = "inherit",
-    }
-}
 
 /// An attempt as it was issued; its state is Assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ pub use self::admin::{
     AuditEntry, Holder, IdempotencyKey, IdempotencyRecord, Leader, OutboxEvent, OutboxRow, Retained, Retention,
 };
 pub use self::array::{ElementChange, ElementCounts, ElementRow, ElementSpan, RangeChange, Spans};
-pub use self::attempt::{AttemptChange, AttemptDetail, AttemptEnd, AttemptRow, NewAttempt, StartMode};
+pub use self::attempt::{AttemptChange, AttemptDetail, AttemptEnd, AttemptRow, NewAttempt};
 pub use self::document::{
     Approval, Artifact, ArtifactLink, Document, Documents, Entry, FleetFlow, FlowStep, Kind, LeftBy, Pipeline, Secret,
     Tenant, Token, Upload, Worker, part,

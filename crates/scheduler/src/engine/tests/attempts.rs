@@ -160,7 +160,7 @@ fn a_cancel_ends_what_waits_and_tells_what_runs() {
     fixture.must(Event::Cancel { job: id(2), elements: None });
     fixture.must(Event::Cancel { job: id(1), elements: None });
     assert_eq!((fixture.state(2), fixture.state(1)), (JobState::Cancelled, JobState::Cancelling));
-    let (why, grace_ms) = (CancelReason::Request, 10_000);
+    let (why, grace_ms) = (CancelReason::User, 10_000);
     assert!(fixture.effects.contains(&Effect::Cancel { attempt, worker, why, grace_ms }));
     // Success that came first stands.
     fixture.result(attempt, worker, Outcome::Succeeded);

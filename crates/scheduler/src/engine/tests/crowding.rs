@@ -48,7 +48,7 @@ fn run(fixture: &mut Fixture, number: u64, spec: Demand) -> Sent {
 /// Attempts that are told to end for others, among the effects.
 fn told(fixture: &Fixture) -> Vec<TaskRef> {
     let told = fixture.effects.iter().filter_map(|effect| match effect {
-        Effect::Cancel { attempt, why: CancelReason::Preempt, .. } => Some(*attempt),
+        Effect::Cancel { attempt, why: CancelReason::Preempted, .. } => Some(*attempt),
         _ => None,
     });
     told.collect()

@@ -9,7 +9,7 @@ use orlop_core::task::TaskRef;
 
 use super::fixture::{Fixture, id, offer, spec};
 use crate::config::Config;
-use crate::effect::{Effect, Start};
+use crate::effect::{Effect, StartMode};
 use crate::event::{ArraySpec, Capabilities, DrainOrder, Event, Kept, Outcome, Quota, StartWindow};
 use crate::job::{Demand, Priority};
 use crate::token::WorkerKey;
@@ -43,14 +43,14 @@ fn submit(fixture: &mut Fixture, numbers: std::ops::RangeInclusive<u64>, spec: &
 
 /// What is among the effects: starts at once and starts ahead.
 fn sent(fixture: &Fixture) -> (Vec<u64>, Vec<u64>) {
-    let of = |wanted: Start| {
+    let of = |wanted: StartMode| {
         let each = fixture.effects.iter().filter_map(move |effect| match effect {
             Effect::Assign { attempt, start, .. } if *start == wanted => Some(attempt.job.counter()),
             _ => None,
         });
         each.collect::<Vec<_>>()
     };
-    (of(Start::Now), of(Start::Inherit))
+    (of(StartMode::Now), of(StartMode::Inherit))
 }
 
 /// Who got the slot of whom.

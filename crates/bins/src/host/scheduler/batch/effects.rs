@@ -3,9 +3,9 @@
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::ReportVerdict;
-use orlop_core::ports::fleet_store::{AttemptChange, AttemptEnd, NewAttempt, RangeChange, Record, StartMode};
-use orlop_core::task::TaskRef;
-use orlop_scheduler::effect::{Effect, JobPart, Reason, Start};
+use orlop_core::ports::fleet_store::{AttemptChange, AttemptEnd, NewAttempt, RangeChange, Record};
+use orlop_core::task::{StartMode, TaskRef};
+use orlop_scheduler::effect::{Effect, JobPart, Reason};
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::release::Release;
@@ -13,7 +13,7 @@ use super::super::session::{Assignment, Batch};
 use super::super::words;
 use super::Core;
 use super::write_set::{ReportFields, TaskMark};
-use crate::wire::attempt::{CancelJob, Mode};
+use crate::wire::attempt::CancelJob;
 use crate::wire::frame::{Directive, DirectiveKind};
 
 impl Core {
@@ -63,7 +63,7 @@ impl Core {
                 }
             }
             Effect::Assign { attempt, worker, start } => {
-                let mode = if start == Start::Inherit { Mode::Inherit } else { Mode::Now };
+                let mode = if start == StartMode::Inherit { StartMode::Inherit } else { StartMode::Now };
                 self.assign(attempt, worker, mode);
             }
             Effect::Cancel { attempt, worker, why, grace_ms } => {
@@ -114,7 +114,7 @@ impl Core {
         self.scheduler.attempt_row(attempt, worker)?.gpu.map(Box::new)
     }
 
-    fn assign(&mut self, attempt: TaskRef, worker: WorkerKey, mode: Mode) {
+    fn assign(&mut self, attempt: TaskRef, worker: WorkerKey, mode: StartMode) {
         let gpu = self.gpu_of(attempt, worker);
         let Some(job) = self.registry.jobs.get_mut(attempt.job) else { return };
         let (spec, client) = (std::sync::Arc::clone(&job.spec), job.client.clone());
@@ -128,8 +128,8 @@ impl Core {
         }
         let Some(live) = self.registry.workers.get(worker) else { return };
         let stored = match mode {
-            Mode::Now => StartMode::Now,
-            Mode::Inherit => StartMode::Inherit,
+            StartMode::Now => StartMode::Now,
+            StartMode::Inherit => StartMode::Inherit,
         };
         self.writes.records.push(Record::AttemptNew(Box::new(NewAttempt {
             id: attempt,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
-use orlop_scheduler::effect::{CancelReason, Effect, JobPart, Reason, Start};
+use orlop_core::task::{CancelReason, StartMode};
+use orlop_scheduler::effect::{Effect, JobPart, Reason};
 use prometheus_client::metrics::counter::Counter;
 
 use super::super::words;
@@ -86,7 +87,7 @@ impl Core {
             }
             Effect::Assign { attempt, start, .. } => {
                 match start {
-                    Start::Inherit => self.counts.prefilled += 1,
+                    StartMode::Inherit => self.counts.prefilled += 1,
                     _ => self.counts.placed += 1,
                 }
                 if let Some(jobs) = self.counts_of(attempt.job) {
@@ -98,7 +99,7 @@ impl Core {
                     jobs.lost += 1;
                 }
             }
-            Effect::Cancel { why: CancelReason::Preempt, .. } => {
+            Effect::Cancel { why: CancelReason::Preempted, .. } => {
                 self.counts.any = true;
                 self.counts.preempted += 1;
             }

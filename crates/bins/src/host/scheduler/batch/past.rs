@@ -64,8 +64,8 @@ pub(super) fn gang(size: u32, unit: &TaskStatus, rows: &[AttemptRow]) -> GangRow
 mod tests {
     use orlop_core::id::{Epoch, JobId};
     use orlop_core::machine::job::JobState;
-    use orlop_core::ports::fleet_store::{AttemptEnd, NewAttempt, StartMode};
-    use orlop_core::task::TaskRef;
+    use orlop_core::ports::fleet_store::{AttemptEnd, NewAttempt};
+    use orlop_core::task::{StartMode, TaskRef};
     use orlop_core::time::Time;
 
     use super::*;

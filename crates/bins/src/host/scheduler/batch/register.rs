@@ -10,8 +10,8 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::fleet_store::{AttemptChange, Record, Worker};
-use orlop_core::task::TaskRef;
-use orlop_scheduler::effect::{CancelReason, Effect, WorkerReason};
+use orlop_core::task::{CancelReason, TaskRef};
+use orlop_scheduler::effect::{Effect, WorkerReason};
 use orlop_scheduler::event::{Departure, Event, Kept};
 use orlop_scheduler::token::WorkerKey;
 

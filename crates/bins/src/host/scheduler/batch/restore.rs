@@ -11,9 +11,9 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptRow as StoredAttempt, Documents as _, ElementRow, EntryFilter, FleetReads, JobKind, MAX_PAGE,
-    Page, RestoredJob, SpecHash, StartMode, TaskStatus, Tenant, Worker,
+    Page, RestoredJob, SpecHash, TaskStatus, Tenant, Worker,
 };
-use orlop_scheduler::effect::{CancelReason, Start};
+use orlop_core::task::{CancelReason, StartMode};
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, DrainOrder, TenantSettings, TenantStatus};
 use orlop_scheduler::stored::{
@@ -384,9 +384,9 @@ impl RestoreState<'_> {
             assigned_at: self.monotonic(row.attempt.assigned_at),
             accepted: row.accepted_at.is_some() || row.started_at.is_some(),
             started_at: row.started_at.map(|at| self.monotonic(at)),
-            ending: cancelling.then_some(CancelReason::Request),
+            ending: cancelling.then_some(CancelReason::User),
             lost: row.state == AttemptState::Lost,
-            start: if ahead { Start::Inherit } else { Start::Now },
+            start: if ahead { StartMode::Inherit } else { StartMode::Now },
             waiting: ahead && row.started_at.is_none(),
         }
     }

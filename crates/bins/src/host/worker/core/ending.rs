@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::outbox::Recovered;
 use orlop_cloud::runtime::worker::{AttemptEnd, Cause};
-use orlop_core::task::{TaskEnd, TaskRef};
+use orlop_core::task::{CancelReason, TaskEnd, TaskRef};
 use orlop_core::time::Time;
 
 use super::{Act, Core, State};
-use crate::wire::attempt::{CancelJob, CancelWhy};
+use crate::wire::attempt::CancelJob;
 
 impl Core {
     /// The server wants an attempt to end. One that is not started ends at once; one that is not here has ended, and its
@@ -25,8 +25,8 @@ impl Core {
     ) -> io::Result<()> {
         let id = cancel.attempt;
         let cause = match cancel.reason {
-            CancelWhy::Preempted | CancelWhy::Drain => Cause::Preempt,
-            CancelWhy::User | CancelWhy::Timeout | CancelWhy::Stale | CancelWhy::Gang => Cause::Cancel,
+            CancelReason::Preempted | CancelReason::Drain => Cause::Preempt,
+            CancelReason::User | CancelReason::Timeout | CancelReason::Stale | CancelReason::Gang => Cause::Cancel,
         };
         self.end(id, cause, Duration::from_millis(cancel.grace_ms), at, acts)
     }

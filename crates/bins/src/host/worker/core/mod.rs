@@ -14,7 +14,7 @@ use orlop_cloud::runtime::worker::{AttemptPlan, Cause, LogCapacity, LogChunk, St
 use orlop_core::id::TenantName;
 use orlop_core::spec::job::OnFull;
 use orlop_core::spec::job::Runtime;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{StartMode, TaskRef};
 use orlop_core::time::Time;
 
 use crate::host::worker::artifacts::Needs;
@@ -24,7 +24,7 @@ use crate::host::worker::gpus::{Charged, Gpu, Ledger};
 use crate::host::worker::specs::Specs;
 use crate::host::worker::work::{Devices, Kind, Work, plan};
 use crate::telemetry::trace::Tracer;
-use crate::wire::attempt::{AssignJob, Mode};
+use crate::wire::attempt::AssignJob;
 use crate::wire::session::{Lease, Slots};
 
 pub(in crate::host::worker) use self::taken::Taken;
@@ -168,7 +168,7 @@ impl Core {
             return self.spool.rejected(id, "runtime");
         }
         // Who inherits a slot gets its devices with it.
-        let inherits = assign.mode == Mode::Inherit && !self.slots.is_vacant(&work.kind);
+        let inherits = assign.mode == StartMode::Inherit && !self.slots.is_vacant(&work.kind);
         let devices = if inherits { Ok(Devices::to_come(&work)) } else { self.take_devices(id, &work, &assign) };
         let devices = match devices {
             Ok(devices) => devices,
@@ -196,11 +196,11 @@ impl Core {
         let taken = (inherits && has_devices).then(|| Box::new(taken));
         self.take_on(id, &work, plan, taken);
         let starts = match mode {
-            Mode::Now => {
+            StartMode::Now => {
                 self.slots.started(&work.kind);
                 true
             }
-            Mode::Inherit => self.slots.inherit(&work.kind, id),
+            StartMode::Inherit => self.slots.inherit(&work.kind, id),
         };
         if starts {
             self.start(id, now, acts);

@@ -9,14 +9,14 @@ use async_trait::async_trait;
 use orlop_core::hardware::gpu::{GpuShape, Vendor};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
 use orlop_core::spec::job::JobSpec;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{StartMode, TaskRef};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::host::worker::link::{Link, LinkError, Stream};
 use crate::host::worker::{Agent, AgentOptions};
-use crate::wire::attempt::{AssignJob, Mode};
+use crate::wire::attempt::AssignJob;
 use crate::wire::frame::{Directive, Hello, ServerFrame, Spec, Welcome, WorkerFrame};
 use crate::wire::result::{JobResult, LogChunk};
 use crate::wire::status::{Heartbeat, HeartbeatResponse};
@@ -184,7 +184,7 @@ impl Fixture {
     }
 
     /// Assigns attempts of a specification.
-    pub(super) async fn assign(&mut self, spec: serde_json::Value, jobs: &[u64], mode: Mode) {
+    pub(super) async fn assign(&mut self, spec: serde_json::Value, jobs: &[u64], mode: StartMode) {
         self.assign_charged(spec, jobs, mode, None).await;
     }
 
@@ -193,7 +193,7 @@ impl Fixture {
         &mut self,
         spec: serde_json::Value,
         jobs: &[u64],
-        mode: Mode,
+        mode: StartMode,
         gpu: Option<GpuShape>,
     ) {
         let spec = Arc::new(JobSpec::from_json(&spec).unwrap());

@@ -6,19 +6,19 @@ use orlop_cloud::runtime::worker::GpuDevice;
 use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::spec::job::SecretAs;
-use orlop_core::task::TaskEnd;
+use orlop_core::task::{CancelReason, StartMode, TaskEnd};
 use serde_json::json;
 
 use super::fixture::{Fixture, attempt, script, shape};
 use crate::host::worker::gpus::Gpu;
-use crate::wire::attempt::{AssignJob, CancelJob, CancelWhy, Mode, SecretValue};
+use crate::wire::attempt::{AssignJob, CancelJob, SecretValue};
 use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_is_accepted_run_and_told() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("echo hello; sleep 0.3; exit 3"), &[1], Mode::Now).await;
+    fixture.assign(script("echo hello; sleep 0.3; exit 3"), &[1], StartMode::Now).await;
     let result = fixture.result(1).await;
     assert_eq!((result.ending, result.exit_code), (TaskEnd::Failed, Some(3)));
     assert!(fixture.accepted(1) || result.started_at.is_some());
@@ -33,10 +33,10 @@ async fn noops_run_through_one_slot_in_order_of_inheritance() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
     let noop = json!({"runtime": "noop", "command": ["x"]});
-    fixture.assign(noop.clone(), &[1], Mode::Now).await;
+    fixture.assign(noop.clone(), &[1], StartMode::Now).await;
     let all: Vec<u64> = (2..1000).collect();
     for jobs in all.chunks(300) {
-        fixture.assign(noop.clone(), jobs, Mode::Inherit).await;
+        fixture.assign(noop.clone(), jobs, StartMode::Inherit).await;
     }
     fixture.until(|fixture| fixture.results.len() == 999).await;
     assert!(fixture.results.values().all(|result| result.ending == TaskEnd::Succeeded));
@@ -47,11 +47,11 @@ async fn many_frames_that_come_one_by_one_are_taken_in_and_answered_together() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
     let noop = json!({"runtime": "noop", "command": ["x"]});
-    fixture.assign(noop.clone(), &[1], Mode::Now).await;
+    fixture.assign(noop.clone(), &[1], StartMode::Now).await;
     fixture.result(1).await;
     // One of them for each of its own would take as many milliseconds, and the server's would wait in line.
     for job in 2..202 {
-        fixture.assign(noop.clone(), &[job], Mode::Now).await;
+        fixture.assign(noop.clone(), &[job], StartMode::Now).await;
     }
     fixture.until(|fixture| fixture.results.len() == 201).await;
     let told = fixture.frames.iter().filter(|frame| !frame.results.is_empty()).count();
@@ -62,18 +62,18 @@ async fn many_frames_that_come_one_by_one_are_taken_in_and_answered_together() {
 async fn who_inherits_waits_for_an_end_of_its_kind() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("sleep 600"), &[1], Mode::Now).await;
+    fixture.assign(script("sleep 600"), &[1], StartMode::Now).await;
     fixture.started(1).await;
-    fixture.assign(script("echo next"), &[2, 3, 4], Mode::Inherit).await;
+    fixture.assign(script("echo next"), &[2, 3, 4], StartMode::Inherit).await;
     fixture.until(|fixture| fixture.accepted(4)).await;
     // One is taken back, one cancelled before it starts: neither ever runs.
-    let cancel = vec![CancelJob { attempt: attempt(3), reason: CancelWhy::User, grace_ms: 0 }];
+    let cancel = vec![CancelJob { attempt: attempt(3), reason: CancelReason::User, grace_ms: 0 }];
     fixture.send(ServerFrame { revoke: vec![attempt(2), attempt(99)], cancel, ..ServerFrame::default() }).await;
     let cancelled = fixture.result(3).await;
     assert_eq!((cancelled.ending, cancelled.started_at), (TaskEnd::Cancelled, None));
     fixture.until(|fixture| fixture.revoked(2) && fixture.revoked(99)).await;
     assert!(!fixture.results.contains_key(&attempt(4)), "it waits");
-    let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelWhy::Preempted, grace_ms: 5000 }];
+    let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelReason::Preempted, grace_ms: 5000 }];
     fixture.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
     assert_eq!(fixture.result(1).await.ending, TaskEnd::Preempted);
     assert_eq!(fixture.result(4).await.ending, TaskEnd::Succeeded);
@@ -97,18 +97,18 @@ async fn who_inherits_gets_the_devices_of_the_slot() {
     let any = json!({"count": 1, "any_of": [{"vendor": "nvidia"}]});
     let mut job = script(&text);
     job["resources"] = json!({ "gpus": any });
-    fixture.assign_charged(job.clone(), &[1], Mode::Now, Some(shape("h100"))).await;
-    fixture.assign_charged(job.clone(), &[2], Mode::Now, Some(shape("a100"))).await;
+    fixture.assign_charged(job.clone(), &[1], StartMode::Now, Some(shape("h100"))).await;
+    fixture.assign_charged(job.clone(), &[2], StartMode::Now, Some(shape("a100"))).await;
     fixture.started(1).await;
     fixture.started(2).await;
-    fixture.assign(job.clone(), &[3], Mode::Inherit).await;
+    fixture.assign(job.clone(), &[3], StartMode::Inherit).await;
     fixture.until(|fixture| fixture.accepted(3)).await;
-    let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelWhy::User, grace_ms: 5000 }];
+    let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelReason::User, grace_ms: 5000 }];
     fixture.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
     assert_eq!(fixture.result(1).await.ending, TaskEnd::Cancelled);
     fixture.started(3).await;
     // There is none left for who comes at once.
-    fixture.assign_charged(job, &[4], Mode::Now, Some(shape("h100"))).await;
+    fixture.assign_charged(job, &[4], StartMode::Now, Some(shape("h100"))).await;
     fixture.until(|fixture| fixture.rejected(4).is_some()).await;
     std::fs::write(go, "").unwrap();
     let devices = [(1, "1\n"), (2, "0\n"), (3, "1\n")];
@@ -135,7 +135,7 @@ async fn jobs_see_the_slices_that_they_were_given_by_uuid() {
     let text = format!("echo $CUDA_VISIBLE_DEVICES; until [ -e {} ]; do sleep 0.05; done", go.display());
     let mut job = script(&text);
     job["resources"] = json!({"gpus": {"count": 1, "any_of": [{"vendor": "nvidia", "model": "a100mig1g10gb"}]}});
-    fixture.assign(job, &[1, 2], Mode::Now).await;
+    fixture.assign(job, &[1, 2], StartMode::Now).await;
     fixture.started(1).await;
     fixture.started(2).await;
     std::fs::write(go, "").unwrap();
@@ -153,7 +153,7 @@ async fn jobs_see_the_slices_that_they_were_given_by_uuid() {
 async fn who_waits_for_nothing_is_given_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("true"), &[1], Mode::Inherit).await;
+    fixture.assign(script("true"), &[1], StartMode::Inherit).await;
     fixture.until(|fixture| fixture.revoked(1)).await;
 }
 
@@ -161,7 +161,7 @@ async fn who_waits_for_nothing_is_given_back() {
 async fn a_specification_that_is_not_here_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    let assign = vec![AssignJob::new(attempt(1), 77, Mode::Now)];
+    let assign = vec![AssignJob::new(attempt(1), 77, StartMode::Now)];
     fixture.send(ServerFrame { assign, ..ServerFrame::default() }).await;
     fixture.until(|fixture| fixture.frames.iter().any(|frame| frame.need_specs == [77])).await;
     assert!(!fixture.accepted(1));
@@ -175,9 +175,9 @@ async fn a_specification_that_is_not_here_is_asked_for() {
 async fn what_cannot_be_run_here_is_rejected_with_a_word() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(json!({"image": "x", "command": ["y"]}), &[1], Mode::Now).await;
+    fixture.assign(json!({"image": "x", "command": ["y"]}), &[1], StartMode::Now).await;
     let gpus = json!({"gpus": {"count": 1, "any_of": [{"vendor": "nvidia"}]}});
-    fixture.assign(json!({"command": ["y"], "resources": gpus}), &[2], Mode::Now).await;
+    fixture.assign(json!({"command": ["y"], "resources": gpus}), &[2], StartMode::Now).await;
     fixture.until(|fixture| (1..=2).all(|job| fixture.rejected(job).is_some())).await;
     let words: Vec<String> = (1..=2).filter_map(|job| fixture.rejected(job)).collect();
     assert_eq!(words, ["runtime", "gpu"]);
@@ -196,7 +196,7 @@ async fn secrets_reach_the_job_and_neither_disk_nor_server() {
         problem: String::new(),
         target: "TOKEN".to_owned(),
     };
-    let assign = vec![AssignJob { secrets: vec![secret], ..AssignJob::new(attempt(1), 5, Mode::Now) }];
+    let assign = vec![AssignJob { secrets: vec![secret], ..AssignJob::new(attempt(1), 5, StartMode::Now) }];
     fixture.send(ServerFrame { specs, assign, ..ServerFrame::default() }).await;
     assert_eq!(fixture.result(1).await.ending, TaskEnd::Succeeded);
     // With the result, or before it where the machine is slow.
@@ -210,12 +210,12 @@ async fn secrets_reach_the_job_and_neither_disk_nor_server() {
 async fn output_stays_within_the_credit() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("head -c 3000000 /dev/zero"), &[1], Mode::Now).await;
+    fixture.assign(script("head -c 3000000 /dev/zero"), &[1], StartMode::Now).await;
     let result = fixture.result(1).await;
     assert_eq!(result.log.bytes, 3_000_000);
     let sent = |fixture: &Fixture| fixture.logs(1).iter().map(|chunk| chunk.data.len()).sum::<usize>();
     fixture.until(|fixture| sent(fixture) > (1 << 20) - (32 << 10)).await;
-    fixture.assign(script("true"), &[2], Mode::Now).await;
+    fixture.assign(script("true"), &[2], StartMode::Now).await;
     fixture.result(2).await;
     assert!(sent(&fixture) <= 1 << 20, "no more than the credit, and results pass it");
     fixture.send(ServerFrame { log_credit: 1 << 30, ..ServerFrame::default() }).await;
@@ -226,7 +226,7 @@ async fn output_stays_within_the_credit() {
 async fn stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("sleep 600"), &[1], Mode::Now).await;
+    fixture.assign(script("sleep 600"), &[1], StartMode::Now).await;
     fixture.started(1).await;
     let verdicts = vec![Judgement { attempt: attempt(1), verdict: ReportVerdict::Stale }];
     fixture.send(ServerFrame { verdicts, ..ServerFrame::default() }).await;
@@ -237,7 +237,7 @@ async fn stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
 async fn an_agent_that_is_told_to_end_waits_for_its_attempts() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("sleep 1; exit 4"), &[1], Mode::Now).await;
+    fixture.assign(script("sleep 1; exit 4"), &[1], StartMode::Now).await;
     fixture.started(1).await;
     fixture.agent.drain();
     let draining = |frame: &crate::wire::frame::WorkerFrame| {
@@ -254,7 +254,7 @@ async fn an_agent_that_is_told_to_end_waits_for_its_attempts() {
 async fn a_second_signal_cancels_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("sleep 600"), &[1], Mode::Now).await;
+    fixture.assign(script("sleep 600"), &[1], StartMode::Now).await;
     fixture.started(1).await;
     fixture.agent.drain();
     fixture.agent.cancel();

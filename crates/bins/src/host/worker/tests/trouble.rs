@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use orlop_core::id::Epoch;
-use orlop_core::task::TaskEnd;
+use orlop_core::task::{StartMode, TaskEnd};
 
 use super::fixture::{Fixture, attempt, script};
 use crate::host::worker::link::LinkError;
-use crate::wire::attempt::Mode;
 use crate::wire::frame::{Directive, DirectiveKind, LiveState, ServerFrame, Welcome};
 use crate::wire::status::Heartbeat;
 
@@ -15,7 +14,7 @@ use crate::wire::status::Heartbeat;
 async fn what_was_not_acknowledged_comes_again_on_the_next_stream() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("exit 5"), &[1], Mode::Now).await;
+    fixture.assign(script("exit 5"), &[1], StartMode::Now).await;
     fixture.result(1).await;
     // The server had it, but its commit was lost.
     fixture.results.clear();
@@ -26,13 +25,13 @@ async fn what_was_not_acknowledged_comes_again_on_the_next_stream() {
     assert_eq!(fixture.result(1).await.exit_code, Some(5));
     // Acknowledged, it comes no more.
     fixture.send(ServerFrame::default()).await;
-    fixture.assign(script("exit 6"), &[2], Mode::Now).await;
+    fixture.assign(script("exit 6"), &[2], StartMode::Now).await;
     fixture.result(2).await;
     fixture.results.clear();
     let seen = fixture.last;
     fixture.reconnect().await;
     fixture.welcome(Welcome { last_worker_seq: seen, ..Welcome::default() }).await;
-    fixture.assign(script("exit 7"), &[3], Mode::Now).await;
+    fixture.assign(script("exit 7"), &[3], StartMode::Now).await;
     fixture.result(3).await;
     assert_eq!(fixture.results.len(), 1);
     assert_eq!(fixture.server.registrations.lock().unwrap().len(), 1, "one session all the time");
@@ -42,7 +41,7 @@ async fn what_was_not_acknowledged_comes_again_on_the_next_stream() {
 async fn a_frame_that_comes_again_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("true"), &[1], Mode::Now).await;
+    fixture.assign(script("true"), &[1], StartMode::Now).await;
     fixture.result(1).await;
     fixture.send(ServerFrame::default()).await;
     let before = fixture.frames.len();
@@ -50,11 +49,11 @@ async fn a_frame_that_comes_again_changes_nothing() {
     fixture
         .send_as(ServerFrame {
             seq: 1,
-            assign: vec![crate::wire::attempt::AssignJob::new(attempt(2), 1, Mode::Now)],
+            assign: vec![crate::wire::attempt::AssignJob::new(attempt(2), 1, StartMode::Now)],
             ..ServerFrame::default()
         })
         .await;
-    fixture.assign(script("exit 3"), &[3], Mode::Now).await;
+    fixture.assign(script("exit 3"), &[3], StartMode::Now).await;
     fixture.result(3).await;
     assert!(fixture.frames[before..].iter().all(|frame| frame.need_specs.is_empty()));
     assert!(!fixture.accepted(2));
@@ -64,7 +63,7 @@ async fn a_frame_that_comes_again_changes_nothing() {
 async fn welcome_judges_what_is_held() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("sleep 600"), &[1, 2], Mode::Now).await;
+    fixture.assign(script("sleep 600"), &[1, 2], StartMode::Now).await;
     fixture.started(1).await;
     fixture.started(2).await;
     let last = fixture.last;
@@ -84,7 +83,7 @@ async fn welcome_judges_what_is_held() {
 async fn a_session_that_is_gone_is_replaced_and_nothing_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("exit 5"), &[1], Mode::Now).await;
+    fixture.assign(script("exit 5"), &[1], StartMode::Now).await;
     fixture.result(1).await;
     fixture.results.clear();
     fixture.last = 0;
@@ -105,10 +104,10 @@ async fn a_server_of_an_older_epoch_is_refused() {
     let mut fixture = Fixture::new(dir.path()).await;
     *fixture.server.epoch.lock().unwrap() = Epoch(5);
     fixture.send(ServerFrame::default()).await;
-    fixture.assign(script("true"), &[1], Mode::Now).await;
+    fixture.assign(script("true"), &[1], StartMode::Now).await;
     fixture.result(1).await;
     *fixture.server.epoch.lock().unwrap() = Epoch(4);
-    fixture.assign(script("true"), &[2], Mode::Now).await;
+    fixture.assign(script("true"), &[2], StartMode::Now).await;
     fixture.next_stream().await;
     assert_eq!(fixture.stream.hello.highest_epoch, Epoch(5));
 }
@@ -118,7 +117,7 @@ async fn without_a_lease_nothing_more_is_started() {
     let dir = tempfile::tempdir().unwrap();
     // A lease that has run out before anything arrives, and heartbeats that renew it no longer.
     let mut fixture = Fixture::leased(dir.path(), 0).await;
-    fixture.assign(script("true"), &[1], Mode::Now).await;
+    fixture.assign(script("true"), &[1], StartMode::Now).await;
     fixture.until(|fixture| fixture.accepted(1)).await;
     let beats = |fixture: &Fixture| fixture.frames.iter().filter(|frame| frame.status.is_some()).count();
     let before = beats(&fixture);
@@ -147,7 +146,7 @@ async fn a_server_that_asks_to_wait_hears_that_the_worker_lives_and_renews_its_l
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::leased(dir.path(), 0).await;
     let file = dir.path().join("ran");
-    fixture.assign(script(&format!("touch {}", file.display())), &[1], Mode::Now).await;
+    fixture.assign(script(&format!("touch {}", file.display())), &[1], StartMode::Now).await;
     fixture.until(|fixture| fixture.accepted(1)).await;
     // The next stream is refused for longer than this test may take.
     *fixture.server.busy.lock().unwrap() = Some(LinkError::Later("busy".to_owned(), Duration::from_secs(600)));
@@ -178,7 +177,7 @@ async fn what_is_held_does_not_start_before_the_server_says_that_it_still_counts
     let mut fixture = Fixture::leased(dir.path(), 0).await;
     let file = |job: u64| dir.path().join(format!("ran{job}"));
     for job in [1, 2] {
-        fixture.assign(script(&format!("touch {}", file(job).display())), &[job], Mode::Now).await;
+        fixture.assign(script(&format!("touch {}", file(job).display())), &[job], StartMode::Now).await;
         fixture.until(|fixture| fixture.accepted(job)).await;
     }
     // The session is new, and with it there is a lease.
@@ -198,7 +197,7 @@ async fn what_is_held_does_not_start_before_the_server_says_that_it_still_counts
 async fn a_worker_that_is_to_configure_itself_anew_registers_again_while_work_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("echo up; sleep 600"), &[1], Mode::Now).await;
+    fixture.assign(script("echo up; sleep 600"), &[1], StartMode::Now).await;
     fixture.started(1).await;
     let directive =
         Directive { kind: DirectiveKind::Reconfigure.into(), reason: "new limits".to_owned(), deadline_ms: 0 };
@@ -240,7 +239,7 @@ async fn an_agent_whose_sessions_end_at_once_asks_for_new_ones_after_pauses() {
 async fn a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("echo up; sleep 600"), &[1], Mode::Now).await;
+    fixture.assign(script("echo up; sleep 600"), &[1], StartMode::Now).await;
     fixture.started(1).await;
     fixture.server.renewal.store(true, std::sync::atomic::Ordering::Relaxed);
     fixture.next_stream().await;
@@ -253,13 +252,13 @@ async fn a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
 async fn after_a_crash_results_are_told_and_what_nobody_kept_is_ended_and_lost() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    fixture.assign(script("echo up; sleep 600"), &[2], Mode::Now).await;
+    fixture.assign(script("echo up; sleep 600"), &[2], StartMode::Now).await;
     fixture.started(2).await;
     // Of its own kind, so that nobody's end starts it.
     let other = serde_json::json!({"script": "true", "resources": {"cpu_m": 7}});
-    fixture.assign(other, &[3], Mode::Inherit).await;
+    fixture.assign(other, &[3], StartMode::Inherit).await;
     fixture.until(|fixture| fixture.accepted(3)).await;
-    fixture.assign(script("exit 5"), &[1], Mode::Now).await;
+    fixture.assign(script("exit 5"), &[1], StartMode::Now).await;
     fixture.result(1).await;
     // The agent dies with everything it knew but its files; nothing was acknowledged.
     let Fixture { agent, stream, .. } = fixture;

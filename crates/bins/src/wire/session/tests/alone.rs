@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use orlop_core::machine::worker::WorkerState;
-use orlop_core::task::{LogStream, TaskEnd};
+use orlop_core::task::{LogStream, StartMode, TaskEnd};
 
-use super::super::super::attempt::{AssignJob, JobStarted, Mode, Process};
+use super::super::super::attempt::{AssignJob, JobStarted, Process};
 use super::super::super::bound::{CHUNK_MAX, FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
 use super::super::super::frame::{DirectiveKind, ServerFrame, WorkerFrame};
 use super::super::super::result::{JobResult, LogChunk};
@@ -40,7 +40,7 @@ fn status() -> WorkerStatus {
 }
 
 fn assign(number: u64, spec_id: u64) -> Outgoing {
-    Outgoing::Assign(AssignJob::new(attempt(number), spec_id, Mode::Now), spec())
+    Outgoing::Assign(AssignJob::new(attempt(number), spec_id, StartMode::Now), spec())
 }
 
 #[test]

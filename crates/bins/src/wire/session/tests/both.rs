@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use orlop_core::machine::verdict::ReportVerdict;
-use orlop_core::task::{LogStream, TaskEnd};
+use orlop_core::task::{LogStream, StartMode, TaskEnd};
 use proptest::prelude::*;
 
-use super::super::super::attempt::{AssignJob, Mode};
+use super::super::super::attempt::AssignJob;
 use super::super::super::frame::{Judgement, ServerFrame, WorkerFrame};
 use super::super::super::result::{JobResult, LogChunk};
 use super::super::super::tests::attempt;
@@ -118,7 +118,7 @@ impl World {
         let number = self.number();
         let entry = if assigns {
             self.sent.assigned.push(number);
-            Outgoing::Assign(AssignJob::new(attempt(number), number % 3, Mode::Now), spec())
+            Outgoing::Assign(AssignJob::new(attempt(number), number % 3, StartMode::Now), spec())
         } else {
             self.sent.judged.push(number);
             Outgoing::Verdict(Judgement { attempt: attempt(number), verdict: ReportVerdict::Accepted })

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use orlop_core::id::Epoch;
-use orlop_core::task::{TaskEnd, TaskRef};
+use orlop_core::task::{StartMode, TaskEnd, TaskRef};
 use proptest::prelude::*;
 
-use super::super::super::attempt::{AssignJob, Mode};
+use super::super::super::attempt::AssignJob;
 use super::super::super::frame::{ServerFrame, WorkerFrame};
 use super::super::super::result::JobResult;
 use super::super::super::tests::attempt;
@@ -62,15 +62,15 @@ impl World {
         assert!(self.running.len() <= SLOTS, "{:?} run in {SLOTS} slots", self.running);
     }
 
-    fn assign(&mut self, mode: Mode) {
+    fn assign(&mut self, mode: StartMode) {
         self.next += 1;
         let assign = AssignJob::new(attempt(self.next), 1, mode);
         match mode {
-            Mode::Now => {
+            StartMode::Now => {
                 self.free -= 1;
                 self.holding.push(self.next);
             }
-            Mode::Inherit => self.outstanding.push_back(self.next),
+            StartMode::Inherit => self.outstanding.push_back(self.next),
         }
         self.server.decided(self.looked_at, vec![Outgoing::Assign(assign, spec())]).unwrap();
     }
@@ -107,11 +107,11 @@ impl World {
         self.slots.received(&frame);
         for assign in frame.assign {
             match assign.mode {
-                Mode::Now => {
+                StartMode::Now => {
                     self.slots.started(&KEY);
                     self.start(assign.attempt);
                 }
-                Mode::Inherit => {
+                StartMode::Inherit => {
                     if self.slots.inherit(&KEY, assign.attempt) {
                         self.start(assign.attempt);
                     }
@@ -129,8 +129,8 @@ impl World {
 
     fn step(&mut self, what: u8) {
         match what {
-            0 | 1 if self.free > 0 => self.assign(Mode::Now),
-            2..=4 if !self.holding.is_empty() && self.outstanding.len() < 5 => self.assign(Mode::Inherit),
+            0 | 1 if self.free > 0 => self.assign(StartMode::Now),
+            2..=4 if !self.holding.is_empty() && self.outstanding.len() < 5 => self.assign(StartMode::Inherit),
             5..=7 => self.end(usize::from(what)),
             8..=10 => self.poll(),
             11 | 12 => self.deliver_up(),

@@ -7,9 +7,9 @@ use crate::id::Epoch;
 use crate::machine::attempt::AttemptState;
 use crate::ports::fleet_store::{
     AttemptChange, AttemptDetail, AttemptEnd, AttemptFilter, AttemptRow, FINAL_TWICE, FleetStore, NewAttempt, Page,
-    Record, StartMode,
+    Record,
 };
-use crate::task::{TaskRef, Usage};
+use crate::task::{StartMode, TaskRef, Usage};
 use crate::testing::suite::{Broken, CheckResult, fails, same};
 
 async fn all<S: FleetStore>(store: &S, job: u64) -> Result<Vec<AttemptRow>, Broken> {

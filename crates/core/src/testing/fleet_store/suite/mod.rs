@@ -16,9 +16,9 @@ use crate::machine::attempt::AttemptState;
 use crate::machine::job::JobState;
 use crate::ports::fleet_store::{
     AttemptChange, AttemptEnd, FleetStore, Holder, JobChange, JobRow, NewAttempt, NewJob, NewSpec, Page, Record,
-    RestoredJob, StartMode, TaskStatus, WriteBatch,
+    RestoredJob, TaskStatus, WriteBatch,
 };
-use crate::task::TaskRef;
+use crate::task::{StartMode, TaskRef};
 use crate::testing::suite::{Broken, Suite, SuiteFailure};
 use crate::time::Time;
 

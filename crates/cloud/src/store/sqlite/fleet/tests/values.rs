@@ -3,10 +3,8 @@
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
-use orlop_core::ports::fleet_store::{
-    AttemptChange, AttemptEnd, Holder, JobRow, NewAttempt, NewJob, NewSpec, Record, StartMode,
-};
-use orlop_core::task::TaskRef;
+use orlop_core::ports::fleet_store::{AttemptChange, AttemptEnd, Holder, JobRow, NewAttempt, NewJob, NewSpec, Record};
+use orlop_core::task::{StartMode, TaskRef};
 use orlop_core::time::Time;
 
 pub(super) fn holder() -> Holder {
