@@ -24,11 +24,11 @@ async fn main() -> anyhow::Result<()> {
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_service_status("", ServingStatus::Serving).await;
     println!("serves on {}", incoming.local_addr()?);
-    let told = async move {
+    let reported = async move {
         terminate.recv().await;
         reporter.set_service_status("", ServingStatus::NotServing).await;
     };
-    Server::builder().add_service(health).serve_with_incoming_shutdown(incoming, told).await?;
+    Server::builder().add_service(health).serve_with_incoming_shutdown(incoming, reported).await?;
     println!("answered all");
     Ok(())
 }

@@ -66,7 +66,7 @@ mod tests {
             ("a.example", "no URL"),
         ];
         for (text, why) in bad {
-            assert!(private_url(text).is_err_and(|told| told.contains(why)), "{text}: {:?}", private_url(text));
+            assert!(private_url(text).is_err_and(|reported| reported.contains(why)), "{text}: {:?}", private_url(text));
         }
     }
 }

@@ -397,8 +397,8 @@ mod tests {
         let least = report(0).text().len();
         let full = report(REPORT_MAX - least);
         assert_eq!((full.text().len(), Report::read(&full.text()).unwrap()), (REPORT_MAX, full));
-        let told = Report::read(&report(REPORT_MAX - least + 1).text()).unwrap();
-        assert_eq!((told.parameters.len(), told.trouble.unwrap().reason.as_str()), (0, "OutputTooLarge"));
+        let reported = Report::read(&report(REPORT_MAX - least + 1).text()).unwrap();
+        assert_eq!((reported.parameters.len(), reported.trouble.unwrap().reason.as_str()), (0, "OutputTooLarge"));
         let worst = Report::of_trouble("OutputMissing", &"\u{1}".repeat(9000)).text();
         assert!(worst.len() <= REPORT_MAX, "{}", worst.len());
     }

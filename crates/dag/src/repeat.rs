@@ -324,10 +324,11 @@ mod tests {
     fn an_instance_that_is_named_for_a_step_leads_to_its_step() {
         let known = |step: &str| matches!(step, "tests" | "a");
         for form in ["tests-i3", "tests[3]", "tests-i3 (3.9)", "tests (3.9)"] {
-            let told = no_step("etl", form, known);
+            let reported = no_step("etl", form, known);
             assert!(
-                told.contains(&format!("`{form}` is an instance of step `tests`")) && told.contains("`--step tests`"),
-                "{told}"
+                reported.contains(&format!("`{form}` is an instance of step `tests`"))
+                    && reported.contains("`--step tests`"),
+                "{reported}"
             );
         }
         for form in ["nothing", "other-i3", "tests-ix", "b-i3"] {

@@ -189,8 +189,8 @@ fn what_a_policy_does_with_a_trace_is_drawn_as_text_and_as_svg() {
         fs::write(&trace, line).unwrap();
         let program = env!("CARGO_BIN_EXE_fleet_policy");
         let refused = Command::new(program).args([Path::new("spread"), &svg, &trace]).output().unwrap();
-        let told = String::from_utf8(refused.stderr).unwrap();
-        assert!(!refused.status.success() && told.contains(complaint), "{told}");
+        let reported = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success() && reported.contains(complaint), "{reported}");
     }
 }
 

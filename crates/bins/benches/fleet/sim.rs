@@ -79,7 +79,7 @@ struct Sim {
     /// Attempts under way, in the order of their ends.
     ends: VecDeque<(Instant, TaskRef)>,
     /// Ended attempts that were not acknowledged.
-    told: BTreeMap<TaskRef, Instant>,
+    reported: BTreeMap<TaskRef, Instant>,
     /// Attempts that were sent ahead. What is measured here is of one kind.
     slots: Slots<()>,
     /// The server has asked for a new registration.
@@ -143,7 +143,7 @@ async fn connect(
             began: Instant::now(),
             live: BTreeMap::new(),
             ends: VecDeque::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             slots: Slots::default(),
             forgotten: false,
         },
@@ -213,7 +213,7 @@ async fn take(sim: &mut Sim, frame: ServerFrame, manner: Manner, seen: &Seen) ->
     for committed in receipt.committed {
         seen.acknowledged.fetch_add(committed.results.len() as u64, Ordering::Relaxed);
         let mut delays = seen.delays.lock().await;
-        for ended in committed.results.iter().filter_map(|result| sim.told.remove(&result.attempt)) {
+        for ended in committed.results.iter().filter_map(|result| sim.reported.remove(&result.attempt)) {
             delays.add(ended.elapsed().as_secs_f64() * 1e3);
         }
     }
@@ -265,7 +265,7 @@ fn end_what_is_due(sim: &mut Sim, manner: Manner) {
     while sim.ends.front().is_some_and(|(at, _)| *at <= now) {
         let Some((_, attempt)) = sim.ends.pop_front() else { return };
         sim.live.remove(&attempt);
-        sim.told.insert(attempt, now);
+        sim.reported.insert(attempt, now);
         sim.session.ended(JobResult { exit_code: Some(0), ..JobResult::new(attempt, TaskEnd::Succeeded) });
         if let Some(next) = sim.slots.ended(&(), attempt) {
             start(sim, next, manner);

@@ -121,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_callers_told_apart_is_bounded() {
+    fn the_number_of_callers_distinguished_is_bounded() {
         let refusals = RefusalLog::default();
-        let told: usize = (0..10_000).map(|n| refusals.take(0, refusal(&n.to_string(), "/jobs")).len()).sum();
-        assert_eq!(told, CALLERS + 1);
+        let reported: usize = (0..10_000).map(|n| refusals.take(0, refusal(&n.to_string(), "/jobs")).len()).sum();
+        assert_eq!(reported, CALLERS + 1);
         assert_eq!(
             refusals.over(70_000),
             [AuditEntry { actor: REST.to_owned(), ..refusal("", "/jobs and 5902 before it") }]

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_that_is_not_in_this_build_is_told_from_a_mistyped_one() {
+    fn a_verb_that_is_not_in_this_build_is_distinguished_from_a_mistyped_one() {
         let refused = |first: &str, second: Option<&str>| {
             refusal_of(lean(), first.to_owned(), second.map(str::to_owned)).is_some_and(|text| text.contains("`fleet`"))
         };

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_once_and_waiting_steps_are_no_news() {
+    fn a_change_is_reported_once_and_waiting_steps_are_no_news() {
         let mut reported = ReportedChanges::default();
         let mut news = |steps: serde_json::Value| {
             reported.steps(&serde_json::from_value(json!({"phase": "Running", "steps": steps})).unwrap()).join(", ")
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_step_or_the_flow_waits_for_is_told_once() {
+    fn what_a_step_or_the_flow_waits_for_is_reported_once() {
         let mut reported = ReportedChanges::default();
         let status = |message: &str, step: &str| -> FlowStatus {
             let steps = json!([{"name": "a", "phase": "Running", "message": step}]);

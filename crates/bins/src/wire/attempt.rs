@@ -8,9 +8,7 @@ use orlop_core::spec::job::SecretAs;
 use orlop_core::task::{CancelReason, StartMode, TaskRef};
 use orlop_core::time::Time;
 
-use super::bound::{
-    LIST_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, same_values, text, time,
-};
+use super::bound::{LIST_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, same_values, text, time};
 use super::proto::v1;
 
 impl From<TaskRef> for v1::TaskRef {

@@ -300,7 +300,7 @@ pub fn knows(cuda: Version, capability: Version) -> bool {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn reported(text: &str) -> String {
         let found = find(text).into_iter();
         found.map(|f| format!("{}x{}@{}", f.count.unwrap_or(0), f.card.key, f.memory_gb)).collect::<Vec<_>>().join(" ")
     }
@@ -336,7 +336,7 @@ mod tests {
             ("A1000 times", ""),
         ];
         for (text, wanted) in cases {
-            assert_eq!(told(text), wanted, "{text}");
+            assert_eq!(reported(text), wanted, "{text}");
         }
     }
 

@@ -180,7 +180,7 @@ fn nearest(released: Option<i64>) -> Os {
 mod tests {
     use super::*;
 
-    fn told(name: &str, version: &str) -> String {
+    fn reported(name: &str, version: &str) -> String {
         let os = Os::of(name, version).unwrap();
         format!("{} {}{}", os.kind.name(), os.version_text(), if os.mapped { " mapped" } else { "" })
     }
@@ -216,7 +216,7 @@ mod tests {
             ("almalinux", "8.6", "centos 9 mapped"),
             ("rhel", "8", "centos 9 mapped"),
         ] {
-            assert_eq!(told(name, version), wanted, "{name}:{version}");
+            assert_eq!(reported(name, version), wanted, "{name}:{version}");
         }
         assert_eq!(Os::of("python", "3.8"), None);
         assert_eq!(Os::of_code_name("bookworm").unwrap().version_text(), "24.04");

@@ -16,7 +16,7 @@ const MAX_HINTS: usize = 12;
 pub(super) fn weigh(facts: &mut [Fact], files: &[Placed<'_>], places: &Places, notes: &mut Vec<String>) -> Vec<String> {
     let is_foreign = Places::is_foreign(files);
     let mut alternatives: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let (mut hints, mut told) = (0, Vec::new());
+    let (mut hints, mut reported) = (0, Vec::new());
     for fact in facts.iter_mut() {
         fact.place = places.of_path(&fact.file);
         let kind = FileKind::of(&fact.file);
@@ -27,7 +27,7 @@ pub(super) fn weigh(facts: &mut [Fact], files: &[Placed<'_>], places: &Places, n
         }
         match fact.place {
             FileLocation::Root => continue,
-            FileLocation::Part => part(fact, is_prose, &mut told),
+            FileLocation::Part => part(fact, is_prose, &mut reported),
             FileLocation::Variant | FileLocation::Aside => {
                 let was = fact.strength;
                 fact.strength = Strength::Weak;
@@ -48,23 +48,23 @@ pub(super) fn weigh(facts: &mut [Fact], files: &[Placed<'_>], places: &Places, n
             }
         }
     }
-    told.truncate(MAX_HINTS);
-    notes.append(&mut told);
+    reported.truncate(MAX_HINTS);
+    notes.append(&mut reported);
     architectures(facts);
     makers(facts, notes);
     alternatives.into_iter().take(20).map(|(file, said)| quoted(&format!("{file}: {}", said.join(", ")))).collect()
 }
 
 /// A fact of a part: a preference, reported where it would be a minimum at the top.
-fn part(fact: &mut Fact, is_prose: bool, told: &mut Vec<String>) {
+fn part(fact: &mut Fact, is_prose: bool, reported: &mut Vec<String>) {
     // What a part does without, and what its document says of cards and times, says nothing of the whole.
     let most = if is_of_part(&fact.finding, is_prose) { Strength::Weak } else { Strength::Target };
     let said = said(&fact.finding).filter(|_| fact.strength == Strength::Hard);
     fact.strength = fact.strength.min(most);
-    if let Some(said) = said.filter(|_| told.len() <= MAX_HINTS) {
+    if let Some(said) = said.filter(|_| reported.len() <= MAX_HINTS) {
         let note = format!("{}:{}: {said}: a wish only, since it is said of a part", fact.file, fact.line);
-        if !told.contains(&note) {
-            told.push(note);
+        if !reported.contains(&note) {
+            reported.push(note);
         }
     }
 }

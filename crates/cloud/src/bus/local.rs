@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_listener_is_told_from_where_it_goes_on() {
+    async fn a_slow_listener_is_distinguished_from_where_it_goes_on() {
         let bus = LocalBus::with_ring(4);
         let mut slow = bus.listen(SubjectFilter::all()).unwrap();
         bus.publish_now((1..=10).map(event).collect()).unwrap();

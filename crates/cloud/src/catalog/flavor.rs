@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::catalog::read_hosts;
 
-    fn told(documents: &Value) -> String {
+    fn reported(documents: &Value) -> String {
         let one = |flavor: &Flavor| {
             let s = &flavor.shape;
             let cards = s.cards.as_ref();
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn flavors_are_types_with_the_cards_of_their_specs_and_names() {
-        insta::assert_snapshot!(told(&json!([
+        insta::assert_snapshot!(reported(&json!([
             {"id": "3", "name": "m1.medium", "vcpus": 2, "ram": 4096, "disk": 40},
             {"id": "4", "name": "m1.odd", "vcpus": 2, "ram": 4095, "disk": 0},
             flavor("g1.h100.pci.1", json!({"pci_passthrough:alias": "h100:1"})),
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn flavors_of_hosts_and_reservations_are_no_machines() {
         assert_eq!(
-            told(&json!([
+            reported(&json!([
                 flavor("baremetal", json!({})),
                 flavor("my-node", json!({"resources:CUSTOM_BAREMETAL": "1"})),
                 flavor("node", json!({"resources:VCPU": "0"})),
@@ -285,11 +285,11 @@ mod tests {
             flavor("g1.a100", json!({})),
         ]);
         let all = variants("kvm", &flavors, &hosts);
-        let told = |variant: &Variant| {
+        let reported = |variant: &Variant| {
             let threads = variant.vm.as_ref().map_or(0, |vm| vm.host_threads);
             format!("{} {:?} {threads}: {}", variant.node_type, variant.su_milli, variant.cost(10, true).text())
         };
-        insta::assert_snapshot!(all.iter().map(told).collect::<Vec<_>>().join("\n"), @r"
+        insta::assert_snapshot!(all.iter().map(reported).collect::<Vec<_>>().join("\n"), @r"
         g1.a100 None 0: at least 10 SU (rate unknown)
         g1.h100.pci.1 Some(12000) 96: 10 SU
         m1.large Some(2000) 16: 10 SU

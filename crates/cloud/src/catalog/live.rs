@@ -150,7 +150,7 @@ fn disks(fields: Document<'_>) -> Vec<Disk> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn reported(text: &str) -> String {
         let one = |host: Host| {
             let s = host.shape;
             let cards =
@@ -186,7 +186,7 @@ mod tests {
             {"id":"5","node_type":"compute_haswell_ib","hypervisor_hostname":"h5","vcpus":48,"memory_mb":"128000","local_gb":"200"},
             {"id":"6","hypervisor_hostname":"h6","gpu.0.gpu_model":"A30","gpu.1.gpu_model":"A100 80GB","gpu.2.gpu_model":"A100 80GB","storage_devices.0.size":1920000000000,"storage_devices.0.interface":"NVMe"}
         ]}"#;
-        insta::assert_snapshot!(told(text), @r#"
+        insta::assert_snapshot!(reported(text), @r#"
         1 Some("gpu_rtx_6000") amd64 48/192/241 1xQuadro RTX 6000@24 nvidia
         4 Some("compute_arm64") arm64 0/0/
         5 Some("compute_haswell_ib") amd64 48/128/200 ib
@@ -202,7 +202,7 @@ mod tests {
             {"uid":"c","node_type":"t","gpu":[{"gpu_model":"P100"},{"gpu_model":"P100"}]},
             {"uid":"d","node_type":"t","gpu":{"gpu":true,"gpu_model":"Strange 9","gpu_vendor":"Intel"}}
         ]}"#;
-        insta::assert_snapshot!(told(text), @r#"
+        insta::assert_snapshot!(reported(text), @r#"
         a Some("t") amd64 96/128/
         b Some("t") amd64 0/0/481 2xMI100@32 amd
         c Some("t") amd64 0/0/ 2xP100@16 nvidia

@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    fn told(allocations: &str, within_hours: i64) -> String {
+    fn reported(allocations: &str, within_hours: i64) -> String {
         let host = |id: u32, rate: &str| {
             format!("{{\"id\":\"{id}\",\"uid\":\"u{id}\",\"node_type\":\"t\",\"vcpus\":8,\"su_factor\":\"{rate}\"}}")
         };
@@ -105,24 +105,24 @@ mod tests {
     }
 
     #[test]
-    fn free_hosts_are_counted_at_the_start_and_the_first_start_is_told() {
+    fn free_hosts_are_counted_at_the_start_and_the_first_start_is_reported() {
         let taken = |id: u32, from: &str, to: &str| {
             format!(
                 "{{\"resource_id\":\"{id}\",\"reservations\":[{{\"start_date\":\"2026-01-05T{from}\",\"end_date\":\"2026-01-05T{to}\"}}]}}"
             )
         };
         let two = [taken(1, "11:00", "13:00"), taken(2, "11:00", "18:00")].join(",");
-        assert_eq!(told("", 0), "3 of 3, Some(\"2026-01-05T12:00:00Z\"), Some(2.5)");
-        assert_eq!(told(&two, 0), "1 of 3, Some(\"2026-01-05T12:00:00Z\"), Some(2.5)");
+        assert_eq!(reported("", 0), "3 of 3, Some(\"2026-01-05T12:00:00Z\"), Some(2.5)");
+        assert_eq!(reported(&two, 0), "1 of 3, Some(\"2026-01-05T12:00:00Z\"), Some(2.5)");
         let all = [two, taken(3, "13:00", "14:00")].join(",");
-        assert_eq!(told(&all, 0), "0 of 3, Some(\"2026-01-05T13:05:00Z\"), Some(2.5)");
-        assert_eq!(told(&all, 6), "0 of 3, Some(\"2026-01-05T13:05:00Z\"), Some(2.5)", "later is not at the start");
+        assert_eq!(reported(&all, 0), "0 of 3, Some(\"2026-01-05T13:05:00Z\"), Some(2.5)");
+        assert_eq!(reported(&all, 6), "0 of 3, Some(\"2026-01-05T13:05:00Z\"), Some(2.5)", "later is not at the start");
     }
 
     #[test]
     fn what_nobody_knows_is_not_called_free() {
         assert_eq!(
-            told("{\"resource_id\":\"1\",\"reservations\":[{}]}", 0),
+            reported("{\"resource_id\":\"1\",\"reservations\":[{}]}", 0),
             "99 of 3, Some(\"2026-01-05T12:00:00Z\"), Some(2.5)"
         );
         let all = stock(&embedded(), "uc", Some(&[]), &asked(0));

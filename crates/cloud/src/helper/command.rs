@@ -67,12 +67,12 @@ impl Command<'_> {
 }
 
 fn listen() -> io::Result<mpsc::UnboundedReceiver<Number>> {
-    let (tell, told) = mpsc::unbounded_channel();
+    let (tell, reported) = mpsc::unbounded_channel();
     for number in HANDED_ON {
         let (mut arrived, tell) = (signal(SignalKind::from_raw(number as i32))?, tell.clone());
         tokio::spawn(async move { while arrived.recv().await.is_some() && tell.send(number).is_ok() {} });
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// Others may mean anything to a command, such as to read its settings again.

@@ -162,12 +162,12 @@ async fn stored_bytes_that_are_gone_or_damaged_are_not_delivered() {
 
 #[test]
 fn an_order_of_another_version_is_refused_and_never_quoted() {
-    let told = |order: Option<&str>| {
+    let reported = |order: Option<&str>| {
         let environment = Environment { order: order.map(str::to_owned), ..Environment::default() };
         environment.order(|order: &FetchOrder| order.v).unwrap_err().to_string()
     };
     insta::assert_snapshot!(
-        [told(None), told(Some("secret")), told(Some(r#"{"v":2,"scratch":"/s","maxBytes":1,"message":"/m"}"#))]
+        [reported(None), reported(Some("secret")), reported(Some(r#"{"v":2,"scratch":"/s","maxBytes":1,"message":"/m"}"#))]
             .join("\n"),
         @r"
     the variable ORLOP_PORTER is not set: this program is started in a pod that an operator has made

@@ -163,7 +163,7 @@ async fn encoded_bytes_are_kept_as_they_are() {
 
 #[tokio::test]
 async fn only_status_200_will_do() {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for status in [
         "201 Created",
         "204 No Content",
@@ -181,9 +181,9 @@ async fn only_status_200_will_do() {
         let server = Server::saying(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")).await;
         let (class, reason, text) = trouble(&server).await;
         assert_eq!(reason, Some("ArtifactUnavailable"));
-        told.push(format!("{class}: {text}"));
+        reported.push(format!("{class}: {text}"));
     }
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     transient: http://host/file?… answered 201 Created
     transient: http://host/file?… answered 204 No Content
     transient: http://host/file?… answered 206 Partial Content

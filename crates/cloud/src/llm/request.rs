@@ -326,7 +326,7 @@ mod tests {
         let refused = answer(json!({"message": {"refusal": "no", "content": null}}));
         let leak = json!({"error": {"message": format!("bad key sk-{} of ann@mail.example", "a1b2c3d4e5f6g7h8i9")}})
             .to_string();
-        let told = [
+        let reported = [
             class(200, &said),
             class(200, &cut),
             class(200, &filtered),
@@ -342,7 +342,7 @@ mod tests {
             class(500, ""),
             class(503, "<html>"),
         ];
-        insta::assert_snapshot!(told.join("\n"), @r"
+        insta::assert_snapshot!(reported.join("\n"), @r"
         {}/7
         invalid: the answer was cut off; raise OPENAI_MAX_TOKENS
         invalid: a filter took the answer out

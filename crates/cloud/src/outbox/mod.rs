@@ -288,14 +288,14 @@ impl OutboxLog {
 
     /// Has a chunk without output report what was lost of attempts whose end is reported already.
     fn tell_losses(&mut self) {
-        let untold = self.out.untold();
-        for (id, seq) in &untold {
+        let unreported = self.out.unreported();
+        for (id, seq) in &unreported {
             let no = self.number();
             let (stream, time) = (LogStream::System, now());
             // Whether there is room for the next one makes no difference to who has ended.
             let _ = self.out.push(no, *id, LogChunk { stream, seq: *seq, time, data: Vec::new(), gap: None });
         }
-        if !untold.is_empty() {
+        if !unreported.is_empty() {
             self.out.flush(false);
         }
     }

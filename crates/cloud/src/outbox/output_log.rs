@@ -23,7 +23,7 @@ struct Chunk {
     /// What was dropped before it since it was written.
     gap: LogGap,
     /// What was dropped before that, which stands in it: it may yet not be written.
-    told: LogGap,
+    reported: LogGap,
 }
 
 /// The output of one attempt.
@@ -38,7 +38,7 @@ struct Source {
     keep: bool,
     over: bool,
     /// What was dropped since it is over: its result does not count it, and no later chunk can tell it.
-    untold: LogGap,
+    unreported: LogGap,
 }
 
 #[derive(Debug)]
@@ -79,8 +79,8 @@ impl OutputLog {
         let source = self.sources.entry(id).or_default();
         source.lost = add(source.lost, gap);
         source.last_seq = source.last_seq.max(chunk.seq);
-        let (bytes, told) = (chunk.data.len() as u64 + BESIDE, chunk.gap.unwrap_or_default());
-        self.remember(no, Chunk { id, spot, bytes, gap, told });
+        let (bytes, reported) = (chunk.data.len() as u64 + BESIDE, chunk.gap.unwrap_or_default());
+        self.remember(no, Chunk { id, spot, bytes, gap, reported });
     }
 
     fn remember(&mut self, no: EntryNo, chunk: Chunk) {
@@ -99,14 +99,14 @@ impl OutputLog {
     pub(super) fn push(&mut self, no: EntryNo, id: TaskRef, mut chunk: LogChunk) -> LogCapacity {
         let source = self.sources.entry(id).or_default();
         source.last_seq = source.last_seq.max(chunk.seq);
-        let untold = std::mem::take(&mut source.untold);
-        let gap = add(add(chunk.gap.unwrap_or_default(), std::mem::take(&mut source.gap)), untold);
+        let unreported = std::mem::take(&mut source.unreported);
+        let gap = add(add(chunk.gap.unwrap_or_default(), std::mem::take(&mut source.gap)), unreported);
         chunk.gap = (gap != LogGap::default()).then_some(gap);
         let bytes = chunk.data.len() as u64;
         match self.journal.append(&Entry::Log(no, id, chunk), true) {
             Ok(spot) => {
-                let (bytes, told) = (bytes + BESIDE, gap);
-                self.remember(no, Chunk { id, spot, bytes, gap: LogGap::default(), told });
+                let (bytes, reported) = (bytes + BESIDE, gap);
+                self.remember(no, Chunk { id, spot, bytes, gap: LogGap::default(), reported });
             }
             Err(error) => {
                 tracing::debug!(%error, attempt = %id, "output cannot be kept");
@@ -130,7 +130,7 @@ impl OutputLog {
         self.dropped += gone.bytes;
         let source = self.sources.entry(*id).or_default();
         source.lost = add(source.lost, gone);
-        let place = if source.over { &mut source.untold } else { &mut source.gap };
+        let place = if source.over { &mut source.unreported } else { &mut source.gap };
         *place = add(*place, add(gone, before));
     }
 
@@ -155,7 +155,7 @@ impl OutputLog {
         let Some(chunk) = self.remove(no) else { return };
         self.released.push(no);
         let gone = LogGap { chunks: 1, bytes: chunk.bytes - BESIDE };
-        self.lose(id, gone, add(chunk.told, chunk.gap));
+        self.lose(id, gone, add(chunk.reported, chunk.gap));
         // It is reported before the next chunk that is left, or the next that comes.
         let next = self.sources.get(id).and_then(|source| source.chunks.range(no..).next().copied());
         if let Some((next, source)) = next.zip(self.sources.get_mut(id)) {
@@ -187,16 +187,16 @@ impl OutputLog {
 
     /// Forgets an attempt that is over, once nothing of it is to be reported.
     fn forget(&mut self, id: &TaskRef) {
-        let done = |source: &Source| source.over && source.chunks.is_empty() && source.untold == LogGap::default();
+        let done = |source: &Source| source.over && source.chunks.is_empty() && source.unreported == LogGap::default();
         if self.sources.get(id).is_some_and(done) {
             self.sources.remove(id);
         }
     }
 
     /// Attempts that are over and of whose losses nobody knows, each with the number of its last chunk.
-    pub(super) fn untold(&self) -> Vec<(TaskRef, u64)> {
-        let untold = self.sources.iter().filter(|(_, source)| source.untold != LogGap::default());
-        untold.map(|(id, source)| (*id, source.last_seq)).collect()
+    pub(super) fn unreported(&self) -> Vec<(TaskRef, u64)> {
+        let unreported = self.sources.iter().filter(|(_, source)| source.unreported != LogGap::default());
+        unreported.map(|(id, source)| (*id, source.last_seq)).collect()
     }
 
     /// The attempt has ended: what its output lost here.
@@ -286,7 +286,7 @@ impl OutputLog {
                 let bytes = chunk.bytes - BESIDE;
                 // One without output only tells of what was lost before.
                 let gone = LogGap { chunks: u64::from(bytes > 0), bytes };
-                self.lose(&chunk.id, gone, add(chunk.told, chunk.gap));
+                self.lose(&chunk.id, gone, add(chunk.reported, chunk.gap));
             }
         }
         self.journal.give_up();
@@ -302,10 +302,10 @@ impl OutputLog {
             }
             left -= len;
             self.handed = *no;
-            if let Ok(Entry::Log(_, id, mut told)) = self.journal.read(chunk.spot) {
-                let gap = add(told.gap.unwrap_or_default(), chunk.gap);
-                told.gap = (gap != LogGap::default()).then_some(gap);
-                all.push((*no, id, told));
+            if let Ok(Entry::Log(_, id, mut reported)) = self.journal.read(chunk.spot) {
+                let gap = add(reported.gap.unwrap_or_default(), chunk.gap);
+                reported.gap = (gap != LogGap::default()).then_some(gap);
+                all.push((*no, id, reported));
             }
         }
         all

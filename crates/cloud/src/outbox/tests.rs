@@ -145,9 +145,9 @@ fn beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
         assert_eq!(outbox.log(id(2), chunk(seq, &[b'x'; 1000])), LogCapacity::Free);
     }
     outbox.flush().unwrap();
-    let told = outbox.next_chunks(100, 1 << 20);
-    assert_eq!(told[0].2, chunk(1, b"small"), "the small one is not touched");
-    let large: Vec<&LogChunk> = told.iter().filter(|(_, of, _)| *of == id(2)).map(|(_, _, chunk)| chunk).collect();
+    let reported = outbox.next_chunks(100, 1 << 20);
+    assert_eq!(reported[0].2, chunk(1, b"small"), "the small one is not touched");
+    let large: Vec<&LogChunk> = reported.iter().filter(|(_, of, _)| *of == id(2)).map(|(_, _, chunk)| chunk).collect();
     let gone = 40 - large.len() as u64;
     assert!(gone > 20, "{gone}");
     assert_eq!(large[0].gap, Some(LogGap { chunks: gone, bytes: gone * 1000 }));
@@ -162,7 +162,7 @@ fn beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
     drop(outbox);
     let mut outbox = small(dir.path(), 20_000);
     let again = outbox.next_chunks(100, 1 << 20);
-    assert_eq!(again.len(), told.len());
+    assert_eq!(again.len(), reported.len());
     assert_eq!(again[1].2.gap, Some(LogGap { chunks: gone, bytes: gone * 1000 }));
 }
 
@@ -180,11 +180,11 @@ fn while_all_that_is_kept_is_on_its_way_the_newest_stays_and_tells_what_is_gone(
     }
     outbox.ended(id(1), end()).unwrap();
     outbox.flush().unwrap();
-    let told: Vec<LogChunk> = outbox.next_chunks(100, 1 << 20).into_iter().map(|(.., chunk)| chunk).collect();
-    assert_eq!(told.last().map(|chunk| chunk.seq), Some(40), "how it ended");
-    let gone = 25 - told.len() as u64;
+    let reported: Vec<LogChunk> = outbox.next_chunks(100, 1 << 20).into_iter().map(|(.., chunk)| chunk).collect();
+    assert_eq!(reported.last().map(|chunk| chunk.seq), Some(40), "how it ended");
+    let gone = 25 - reported.len() as u64;
     assert!(gone > 15, "{gone}");
-    assert_eq!(told[0].gap, Some(LogGap { chunks: gone, bytes: gone * 1000 }));
+    assert_eq!(reported[0].gap, Some(LogGap { chunks: gone, bytes: gone * 1000 }));
     assert_eq!(outbox.stats().dropped, gone * 1000);
 }
 
@@ -202,8 +202,8 @@ fn disk_use_stays_bounded_though_every_segment_holds_something() {
     }
     drop(outbox);
     let mut outbox = small(dir.path(), 40_000);
-    let told = outbox.next_chunks(1000, 1 << 20);
-    let seqs: Vec<u64> = told.iter().filter(|(_, of, _)| *of == id(1)).map(|(_, _, chunk)| chunk.seq).collect();
+    let reported = outbox.next_chunks(1000, 1 << 20);
+    let seqs: Vec<u64> = reported.iter().filter(|(_, of, _)| *of == id(1)).map(|(_, _, chunk)| chunk.seq).collect();
     assert_eq!(seqs, (1..=40).collect::<Vec<_>>(), "of the small attempt nothing is lost");
 }
 
@@ -218,9 +218,9 @@ fn who_may_not_lose_output_is_told_to_wait_and_to_go_on() {
     }
     outbox.flush().unwrap();
     assert!(outbox.take_relieved().is_empty());
-    let told = outbox.next_chunks(100, 1 << 20);
-    assert!(told.iter().all(|(_, _, chunk)| chunk.gap.is_none()));
-    for (no, ..) in &told[..8] {
+    let reported = outbox.next_chunks(100, 1 << 20);
+    assert!(reported.iter().all(|(_, _, chunk)| chunk.gap.is_none()));
+    for (no, ..) in &reported[..8] {
         outbox.release(*no);
     }
     assert_eq!(outbox.take_relieved(), [id(1)]);
@@ -309,7 +309,7 @@ fn on_a_full_disk_output_is_dropped_and_results_go_into_the_room_set_aside() {
 }
 
 #[test]
-fn output_that_is_lost_after_the_end_is_told_once_there_is_room() {
+fn output_that_is_lost_after_the_end_is_reported_once_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     if !tiny(dir.path()) {
         println!("skipped: s6_output_that_is_lost_after_the_end…: this user may not mount a file system");
@@ -326,8 +326,8 @@ fn output_that_is_lost_after_the_end_is_told_once_there_is_room() {
     outbox.ended(id(1), end()).unwrap();
     outbox.flush().unwrap();
     assert_eq!((outbox.stats().dropped, outbox.next_chunks(10, 1 << 20).len()), (30_000, 0));
-    let told = outbox.next_items(10);
-    let Some((.., Item::Ended(end))) = told.last() else { panic!("{told:?}") };
+    let reported = outbox.next_items(10);
+    let Some((.., Item::Ended(end))) = reported.last() else { panic!("{reported:?}") };
     assert_eq!(end.log.dropped_bytes, 0, "it was told before");
     outbox.flush().unwrap();
     fs::remove_file(&ballast).unwrap();
@@ -410,10 +410,10 @@ proptest! {
                 }
             }
             outbox.rewind(Cursor::default());
-            let mut told: Vec<TaskRef> = outbox.next_items(1000).into_iter()
+            let mut reported: Vec<TaskRef> = outbox.next_items(1000).into_iter()
                 .filter(|(.., item)| matches!(item, Item::Ended(_))).map(|(_, of, _)| of).collect();
-            told.retain(|one| !unflushed.contains(one));
-            prop_assert_eq!(&told, &owed);
+            reported.retain(|one| !unflushed.contains(one));
+            prop_assert_eq!(&reported, &owed);
             outbox.rewind(Cursor::default());
         }
     }

@@ -141,8 +141,8 @@ mod tests {
             FetchError::TooSlow { url: url(), seconds: 120 },
             FetchError::Missing { what: "branch x".into() },
         ];
-        let told = all.iter().map(|error| format!("{}: {error}", error.class())).collect::<Vec<_>>().join("\n");
-        insta::assert_snapshot!(told, @r"
+        let reported = all.iter().map(|error| format!("{}: {error}", error.class())).collect::<Vec<_>>().join("\n");
+        insta::assert_snapshot!(reported, @r"
         denied: h leads to 10.0.0.1, which is not a public address; see --allow-private-hosts
         invalid: https://h/x redirects to something that is not an https URL
         invalid: the program git is not installed: install it, or name a folder with --allow-local

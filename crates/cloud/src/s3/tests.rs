@@ -81,7 +81,7 @@ async fn parts_that_are_left_are_taken_away() {
 }
 
 #[tokio::test]
-async fn a_store_says_what_is_wrong_and_nothing_of_keys_is_told() {
+async fn a_store_says_what_is_wrong_and_nothing_of_keys_is_reported() {
     let store = store();
     let all = |place: &S3Location, keys: Option<(String, String)>| {
         let object = Object::new(place, keys).unwrap();
@@ -90,7 +90,7 @@ async fn a_store_says_what_is_wrong_and_nothing_of_keys_is_told() {
     let at = place(&store, "k");
     let other = |secret: &str| Some((KEYS.id.to_owned(), secret.to_owned()));
     let elsewhere = S3Location { endpoint: at.endpoint.replace("eu-north-1", "us-west-1"), ..at.clone() };
-    let mut told = vec![
+    let mut reported = vec![
         all(&at, given()).await,
         all(&at, other("planted wrong")).await,
         all(&at, Some(("planted".to_owned(), KEYS.secret.to_owned()))).await,
@@ -99,14 +99,14 @@ async fn a_store_says_what_is_wrong_and_nothing_of_keys_is_told() {
         all(&S3Location { bucket: "pond".into(), ..at.clone() }, given()).await,
     ];
     store.fail(&["PermanentRedirect", "SlowDown"]);
-    told.push(all(&at, given()).await);
-    told.push(all(&at, given()).await);
+    reported.push(all(&at, given()).await);
+    reported.push(all(&at, given()).await);
     store.put("k", vec![0; (1 << 20) + 1]);
-    told.push(all(&at, given()).await);
+    reported.push(all(&at, given()).await);
     let port = store.endpoint();
     let port = port.trim_start_matches("http://").split('?').next().unwrap();
     let lines: Vec<String> =
-        told.iter().map(|error| format!("{}: {}", error.class, error.chain().replace(port, "HOST"))).collect();
+        reported.iter().map(|error| format!("{}: {}", error.class, error.chain().replace(port, "HOST"))).collect();
     let text = lines.join("\n");
     assert!(!text.contains("planted") && !text.contains("AKID") && !text.contains("X-Amz"), "{text}");
     insta::assert_snapshot!(text);
@@ -129,10 +129,10 @@ fn places_that_are_none_are_refused() {
         S3Location { key: "a//b".into(), ..good.clone() },
         S3Location { key: long, ..good },
     ];
-    let told: Vec<String> =
+    let reported: Vec<String> =
         wrong.iter().map(|place| format!("{:.160}", Object::new(place, None).unwrap_err().to_string())).collect();
-    assert!(!told.join("").contains("planted"));
-    insta::assert_snapshot!(told.join("\n"));
+    assert!(!reported.join("").contains("planted"));
+    insta::assert_snapshot!(reported.join("\n"));
 }
 
 #[test]

@@ -209,9 +209,9 @@ impl Store {
             }
             ("POST", Some(upload)) => {
                 let Some(parts) = world.uploads.get(&upload) else { return failure(404, "NoSuchUpload") };
-                let told = String::from_utf8_lossy(&request.body);
-                let right = |number: &u16| told.contains(&format!("<PartNumber>{number}</PartNumber>"));
-                if !parts.keys().all(right) || told.matches("<PartNumber>").count() != parts.len() {
+                let reported = String::from_utf8_lossy(&request.body);
+                let right = |number: &u16| reported.contains(&format!("<PartNumber>{number}</PartNumber>"));
+                if !parts.keys().all(right) || reported.matches("<PartNumber>").count() != parts.len() {
                     // The status stands before it is known how it ends.
                     return (200, Vec::new(), failure(400, "InvalidPart").2);
                 }

@@ -91,8 +91,8 @@ fn shortened(expression: &LabelExpr) -> String {
 impl fmt::Display for LabelLack {
     /// Of several alternatives those that are about labels which the machine has, and what it has of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = |one: &&Alternative| one.all_of.iter().any(|expression| self.has.contains_key(&expression.key));
-        let mut about: Vec<&Alternative> = self.asked.any_of.iter().filter(told).collect();
+        let reported = |one: &&Alternative| one.all_of.iter().any(|expression| self.has.contains_key(&expression.key));
+        let mut about: Vec<&Alternative> = self.asked.any_of.iter().filter(reported).collect();
         if about.is_empty() {
             about = self.asked.any_of.iter().collect();
         }

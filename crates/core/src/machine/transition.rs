@@ -41,7 +41,7 @@ pub struct Transition<S, E, G> {
 
 /// An event that the state does not take, with what it would take. Nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{machine}: {}", self.told())]
+#[error("{machine}: {}", self.reported())]
 pub struct Rejected<S: Named, E: Named> {
     /// Which machine.
     pub machine: &'static str,
@@ -56,7 +56,7 @@ pub struct Rejected<S: Named, E: Named> {
 }
 
 impl<S: Named, E: Named> Rejected<S, E> {
-    fn told(&self) -> String {
+    fn reported(&self) -> String {
         let from = self.from.map_or("an object that does not exist yet", S::as_str);
         let event = self.event.as_str();
         if self.unmet.is_empty() {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn checks_run_beside_one_another_and_are_told_in_their_order() {
+    async fn checks_run_beside_one_another_and_are_reported_in_their_order() {
         for at_once in 0..4 {
             let (sender, receiver) = tokio::sync::oneshot::channel();
             let first: Check<'_> = Box::pin(async { receiver.await.map_err(|_| Broken::new("never")) });

@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn a_cancelled_attempt_that_nobody_cancelled_was_deleted_by_somebody_else() {
-        let told = |cancelling| event(&plan(), Address::step(0), 1, end(EndResult::Cancelled, vec![]), cancelling);
-        assert!(matches!(told(true), FlowEvent::CancelConfirmed { .. }));
-        assert!(matches!(told(false), FlowEvent::AttemptGone { .. }));
+        let reported = |cancelling| event(&plan(), Address::step(0), 1, end(EndResult::Cancelled, vec![]), cancelling);
+        assert!(matches!(reported(true), FlowEvent::CancelConfirmed { .. }));
+        assert!(matches!(reported(false), FlowEvent::AttemptGone { .. }));
     }
 }

@@ -14,7 +14,7 @@ fn spec(steps: Vec<Value>) -> Arc<FlowSpec> {
 }
 
 #[test]
-fn twenty_thousand_wrong_references_are_all_told_and_the_first_with_a_suggestion() {
+fn twenty_thousand_wrong_references_are_all_reported_and_the_first_with_a_suggestion() {
     let prefix = "s".repeat(200);
     let wrong = |number: usize| {
         json!({"name": format!("{prefix}-{number:05}"), "dependencies": [format!("{prefix}-{number:05}x")],

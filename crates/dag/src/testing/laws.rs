@@ -134,7 +134,7 @@ impl<'a> Laws<'a> {
         self.fenced = state.fenced();
         self.ended.extend(event.and_then(ending));
         let asked = |effect: &FlowEffect| matches!(effect, FlowEffect::ResolveItems { .. });
-        let told = event.filter(|_| !effects.iter().any(asked)).filter(|event| !self.too_early(event));
+        let reported = event.filter(|_| !effects.iter().any(asked)).filter(|event| !self.too_early(event));
         for effect in effects {
             match effect {
                 FlowEffect::StartAttempt { at, attempt, .. } => self.start(&status, *at, *attempt)?,
@@ -143,7 +143,7 @@ impl<'a> Laws<'a> {
             }
         }
         self.limits(&status, state)?;
-        self.quiet(told, state, now)?;
+        self.quiet(reported, state, now)?;
         self.last = Some((status, state.revision()));
         Ok(())
     }

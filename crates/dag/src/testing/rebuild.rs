@@ -70,8 +70,10 @@ pub fn check_rebuild(bytes: &[u8]) -> Result<(), Broken> {
         }
         Ok(())
     })();
-    let lines = |told: &(Time, FlowEvent)| format!("{} {}", told.0, serde_json::to_string(&told.1).unwrap_or_default());
-    outcome.map_err(|law| Broken { law, case: case.text(), trace: run.told.iter().map(lines).collect() })
+    let lines = |reported: &(Time, FlowEvent)| {
+        format!("{} {}", reported.0, serde_json::to_string(&reported.1).unwrap_or_default())
+    };
+    outcome.map_err(|law| Broken { law, case: case.text(), trace: run.reported.iter().map(lines).collect() })
 }
 
 struct Run<'a> {
@@ -82,7 +84,7 @@ struct Run<'a> {
     jobs: Jobs,
     items: BTreeMap<Address, FlowEvent>,
     now: Time,
-    told: Vec<(Time, FlowEvent)>,
+    reported: Vec<(Time, FlowEvent)>,
     moments: Vec<Moment>,
 }
 
@@ -99,7 +101,7 @@ impl<'a> Run<'a> {
         let state = init(plan, &meta(), BEGIN, &mut Vec::new());
         let world = World::new(case);
         let (jobs, items) = (BTreeMap::new(), BTreeMap::new());
-        Self { case, plan, state, world, jobs, items, now: BEGIN, told: Vec::new(), moments: Vec::new() }
+        Self { case, plan, state, world, jobs, items, now: BEGIN, reported: Vec::new(), moments: Vec::new() }
     }
 
     fn tell(&mut self, event: FlowEvent) -> Result<(), String> {
@@ -117,7 +119,7 @@ impl<'a> Run<'a> {
         {
             self.items.insert(*at, event.clone());
         }
-        self.told.push((self.now, event));
+        self.reported.push((self.now, event));
         let status = written(self.plan, &self.state)?;
         let moment = Moment {
             now: self.now,
@@ -196,7 +198,7 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let mut state = self.rebuild(&moment.status, moment, &mut Vec::new());
-        for (now, event) in self.told.iter().skip(at + 1) {
+        for (now, event) in self.reported.iter().skip(at + 1) {
             apply(self.plan, &mut state, event, *now, &mut Vec::new());
         }
         let right = self.moments.last().map(|moment| outcome(&moment.status));
@@ -210,7 +212,7 @@ impl<'a> Run<'a> {
         let due = status.start_time.zip(limit).map(|(start, limit)| start.plus(Duration::from_secs(limit)));
         let pauses =
             |event: &FlowEvent| matches!(event, FlowEvent::SetSuspend { on: true, .. } | FlowEvent::Hold { on: true });
-        self.told.iter().take(at + 1).any(|(now, event)| due.is_some_and(|due| *now >= due) && pauses(event))
+        self.reported.iter().take(at + 1).any(|(now, event)| due.is_some_and(|due| *now >= due) && pauses(event))
     }
 
     /// A flow rebuilt from a status some events old catches up with the world and ends.

@@ -43,12 +43,12 @@ pub fn check(bytes: &[u8]) -> Result<BTreeSet<String>, Broken> {
     })();
     match outcome {
         Ok(()) => Ok(run.laws.seen),
-        Err(law) => Err(Broken { law, case: case.text(), trace: run.trace.iter().flat_map(told).collect() }),
+        Err(law) => Err(Broken { law, case: case.text(), trace: run.trace.iter().flat_map(reported).collect() }),
     }
 }
 
 /// An event and what the engine told, as lines.
-fn told((now, event, effects): &(Time, FlowEvent, Vec<FlowEffect>)) -> Vec<String> {
+fn reported((now, event, effects): &(Time, FlowEvent, Vec<FlowEffect>)) -> Vec<String> {
     let event = format!("{now} {}", serde_json::to_string(event).unwrap_or_default());
     let effects = effects.iter().filter(|effect| !matches!(effect, FlowEffect::RecordEvent(_)));
     std::iter::once(event).chain(effects.map(|effect| format!("    {}", effect.key()))).collect()
@@ -108,8 +108,8 @@ impl<'a> Run<'a> {
         self.world.hear(&self.effects);
         self.trace.push((self.now, event.clone(), self.effects.clone()));
         self.check_twin(&before, event)?;
-        let told = self.model.apply(event, self.now);
-        same("effects", &told_by(&self.effects), &told)?;
+        let reported = self.model.apply(event, self.now);
+        same("effects", &told_by(&self.effects), &reported)?;
         self.compare()?;
         self.laws.after(Some(event), &self.state, &self.effects, self.now)
     }
@@ -165,26 +165,26 @@ impl<'a> Run<'a> {
 
 /// Effects as the model tells them.
 fn told_by(effects: &[FlowEffect]) -> ExpectedEffects {
-    let mut told = ExpectedEffects::default();
+    let mut reported = ExpectedEffects::default();
     for effect in effects {
         match effect {
-            FlowEffect::EnsureResources => told.resources = true,
-            FlowEffect::StartAttempt { at, attempt, .. } => told.starts.push((*at, *attempt)),
+            FlowEffect::EnsureResources => reported.resources = true,
+            FlowEffect::StartAttempt { at, attempt, .. } => reported.starts.push((*at, *attempt)),
             FlowEffect::CancelAttempt { at, attempt, cause, .. } => {
-                told.cancels.insert((*at, *attempt, cause.clone()));
+                reported.cancels.insert((*at, *attempt, cause.clone()));
             }
             FlowEffect::SuspendAttempt { at, attempt, .. } => {
-                told.suspends.insert((*at, *attempt));
+                reported.suspends.insert((*at, *attempt));
             }
             FlowEffect::ResumeAttempt { at, attempt, .. } => {
-                told.resumes.insert((*at, *attempt));
+                reported.resumes.insert((*at, *attempt));
             }
             FlowEffect::ResolveItems { step } => {
-                told.items.insert(step.0);
+                reported.items.insert(step.0);
             }
-            FlowEffect::DeleteFlow => told.delete = true,
+            FlowEffect::DeleteFlow => reported.delete = true,
             _ => {}
         }
     }
-    told
+    reported
 }

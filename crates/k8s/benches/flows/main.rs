@@ -137,7 +137,7 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
 
 /// Most memory of this process so far, in KiB.
 fn most_memory() -> u64 {
-    let told = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    let reported = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = reported.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }

@@ -119,7 +119,7 @@ mod tests {
             Request::get(Kind::Node, "", "node-1"),
             Request::get_metadata(Kind::Secret, "n", "s"),
         ];
-        let told: Vec<String> = requests
+        let reported: Vec<String> = requests
             .iter()
             .map(|request| {
                 let http = http_request(request).unwrap();
@@ -129,7 +129,7 @@ mod tests {
                 line.trim_end().to_owned()
             })
             .collect();
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        insta::assert_snapshot!(reported.join("\n"), @r#"
         GET /api/v1/namespaces/n/pods?labelSelector=batch.kubernetes.io%2Fjob-name%3Da
         GET /apis/events.k8s.io/v1/namespaces/n/events?labelSelector=&fieldSelector=regarding.uid%3Du
         GET /api/v1/nodes?labelSelector=&limit=2

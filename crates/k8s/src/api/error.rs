@@ -127,8 +127,8 @@ impl ApiError {
     /// no reason, so its words are all there is to tell it by.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
-        let told = || TOO_LARGE.iter().any(|told| self.message.contains(told));
-        self.code == Some(413) || self.code == Some(500) && self.reason.is_empty() && told()
+        let reported = || TOO_LARGE.iter().any(|reported| self.message.contains(reported));
+        self.code == Some(413) || self.code == Some(500) && self.reason.is_empty() && reported()
     }
 
     /// Whether the request may have been carried out all the same.
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_is_told_apart_from_what_admission_refuses() {
+    fn a_missing_right_is_distinguished_from_what_admission_refuses() {
         let user = "User \"system:serviceaccount:orlop-system:orlop-operator\"";
         let right = format!(
             "pods is forbidden: {user} cannot create resource \"pods\" in API group \"\" in the namespace \"ns\""
@@ -263,7 +263,7 @@ mod tests {
 
     /// An object that a real API server refuses comes back as 413, or as what its store said.
     #[test]
-    fn objects_that_are_too_large_are_told_by_the_store_too() {
+    fn objects_that_are_too_large_are_reported_by_the_store_too() {
         let store = "etcdserver: request is too large";
         let grpc =
             "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2112345 vs. 2097152)";
@@ -284,8 +284,8 @@ mod tests {
         let quoting = error(500, "InternalError", &"planted".repeat(1000));
         insta::assert_snapshot!(quoting.unquoted(), @"the API server answers 500 InternalError");
         for reason in ["planted-key", "a planted key", &"planted".repeat(5)] {
-            let told = error(403, reason, "planted").unquoted();
-            assert_eq!(told, "the API server answers 403", "{reason}");
+            let reported = error(403, reason, "planted").unquoted();
+            assert_eq!(reported, "the API server answers 403", "{reason}");
         }
         insta::assert_snapshot!(ApiError::no_answer("timed out").unquoted(), @"the API server does not answer: timed out");
         assert!(ApiError::no_answer("x".repeat(5000)).unquoted().chars().count() <= 1024);

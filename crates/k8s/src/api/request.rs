@@ -409,8 +409,8 @@ mod tests {
             Request::patch(Kind::Event, "n", "e", json!({})),
             Request::update(Kind::Lease, json!({"metadata": {"name": "l", "namespace": "n"}})),
         ];
-        let told: Vec<String> = requests.iter().map(|request| format!("{request} = {}", request.path())).collect();
-        insta::assert_snapshot!(told.join("\n"), @"
+        let reported: Vec<String> = requests.iter().map(|request| format!("{request} = {}", request.path())).collect();
+        insta::assert_snapshot!(reported.join("\n"), @"
         get jobflows n/f = /apis/workflow.kube-zen.io/v1alpha1/namespaces/n/jobflows/f
         list pods n/ = /api/v1/namespaces/n/pods
         list jobflows / = /apis/workflow.kube-zen.io/v1alpha1/jobflows

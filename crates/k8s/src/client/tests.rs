@@ -74,13 +74,13 @@ async fn parameters_are_written_into_the_spec_and_checked() {
         parameters: values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         ..new("p", spec.clone(), "k")
     };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for values in [&[][..], &[("env", "test")], &[("env", "dev"), ("sise", "1")], &[("env", "dev"), ("token", "x")]] {
         let error = flows.create(with(values)).await.unwrap_err();
         assert_eq!(error.class, Class::Invalid);
-        told.push(error.to_string());
+        reported.push(error.to_string());
     }
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     parameter `env` needs a value; give it with -p env=VALUE
     parameter `env` cannot be `test`; give one of dev, prod
     the flow has no parameter `sise`; it has env, size, token
@@ -117,16 +117,16 @@ async fn a_decision_is_an_annotation_and_final() {
     let before = server.writes().len();
     flows.decide("f", &decided("gate", Decision::Approved)).await.unwrap();
     assert_eq!(server.writes().len(), before, "the same decision again changes nothing");
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (step, decision) in [("gate", Decision::Rejected), ("none", Decision::Approved)] {
-        told.push(flows.decide("f", &decided(step, decision)).await.unwrap_err().to_string());
+        reported.push(flows.decide("f", &decided(step, decision)).await.unwrap_err().to_string());
     }
-    told.push(flows.decide("g", &decided("gate", Decision::Approved)).await.unwrap_err().to_string());
+    reported.push(flows.decide("g", &decided("gate", Decision::Approved)).await.unwrap_err().to_string());
     report(&server, "f", json!({"phase": "Running", "steps": [{"name": "other", "phase": "Skipped"}]})).await;
-    told.push(flows.decide("f", &decided("other", Decision::Approved)).await.unwrap_err().to_string());
+    reported.push(flows.decide("f", &decided("other", Decision::Approved)).await.unwrap_err().to_string());
     report(&server, "f", json!({"phase": "Failed", "steps": null})).await;
-    told.push(flows.decide("f", &decided("other", Decision::Approved)).await.unwrap_err().to_string());
-    insta::assert_snapshot!(told.join("\n"), @"
+    reported.push(flows.decide("f", &decided("other", Decision::Approved)).await.unwrap_err().to_string());
+    insta::assert_snapshot!(reported.join("\n"), @"
     somebody has decided about step `gate` of flow `f` already
     flow `f` has no step `none`; its Manual steps are gate, other
     there is no flow `g` in namespace `default`
@@ -312,7 +312,7 @@ async fn spill(server: &ApiServer, flow: &JobFlow, message: &str) -> crate::stat
 }
 
 #[tokio::test]
-async fn records_are_read_wherever_they_are_and_an_old_status_is_told_from_a_broken_one() {
+async fn records_are_read_wherever_they_are_and_an_old_status_is_distinguished_from_a_broken_one() {
     let (server, flows) = world();
     let made = flows.create(new("f", gates(), "k")).await.unwrap();
     let stored = spill(&server, &made, "one").await;
@@ -331,7 +331,7 @@ async fn records_are_read_wherever_they_are_and_an_old_status_is_told_from_a_bro
 }
 
 #[tokio::test]
-async fn who_may_not_is_told_and_nobody_is_asked_twice() {
+async fn who_may_not_is_reported_and_nobody_is_asked_twice() {
     let (server, _) = world();
     let flows = FlowClient::new(Client::new(server.client_as("nobody")), "default");
     let error = flows.get("f").await.unwrap_err();

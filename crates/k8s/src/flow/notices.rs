@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_process_has_told_counts() {
+    fn what_an_earlier_process_has_reported_counts() {
         let now: Time = "2026-11-22T10:00:00Z".parse().unwrap();
         let step = |attempt, retry_count| StepStatus {
             phase: StepPhase::Succeeded,

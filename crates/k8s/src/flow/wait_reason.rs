@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_pods_of_a_job_that_goes_on_are_counted_and_the_last_one_is_told() {
+    fn failed_pods_of_a_job_that_goes_on_are_counted_and_the_last_one_is_reported() {
         let pod = |name: &str, at: &str, ended: Value| {
             let status = json!({"name": "main", "state": {"terminated": ended}});
             let mut pod =

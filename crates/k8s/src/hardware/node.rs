@@ -108,8 +108,8 @@ pub fn slices(object: &Value, catalogue: &Catalogue) -> Option<(String, Vec<Devi
 fn device(entry: &Value, vendor: Vendor, catalogue: &Catalogue) -> Option<Device> {
     let id = entry.get("name")?.as_str()?.to_owned();
     // Older versions of the API keep what a device tells one level deeper.
-    let told = entry.get("basic").unwrap_or(entry);
-    let attribute = |name: &str| told.pointer(&format!("/attributes/{name}/string")).and_then(Value::as_str);
+    let reported = entry.get("basic").unwrap_or(entry);
+    let attribute = |name: &str| reported.pointer(&format!("/attributes/{name}/string")).and_then(Value::as_str);
     // A part of a device, or one that is passed through, is none of what is asked for as a whole.
     let claimable: &[&str] = match vendor {
         Vendor::Nvidia => &["gpu", "mig"],
@@ -125,8 +125,10 @@ fn device(entry: &Value, vendor: Vendor, catalogue: &Catalogue) -> Option<Device
         device.nvlink_group = product.nvlink.then_some(0);
     }
     // Older versions of the API give the amount itself.
-    let memory =
-        told.pointer("/capacity/memory/value").or_else(|| told.pointer("/capacity/memory")).and_then(Value::as_str);
+    let memory = reported
+        .pointer("/capacity/memory/value")
+        .or_else(|| reported.pointer("/capacity/memory"))
+        .and_then(Value::as_str);
     if vendor == Vendor::Nvidia {
         // Claims compare what the slice says; a share of a device has no memory of its own that they ask for.
         let is_share = attribute("brand").is_some_and(|brand| brand.starts_with(VIRTUAL));

@@ -92,8 +92,8 @@ impl Cluster {
     #[must_use]
     pub fn host(&self, name: &str) -> Option<Node> {
         let mut node = self.nodes.as_ref()?.get(name)?.node.clone();
-        let told = self.slices.values().filter_map(|slice| slice.devices.as_ref());
-        let here = told.filter(|(of, _)| of == name);
+        let reported = self.slices.values().filter_map(|slice| slice.devices.as_ref());
+        let here = reported.filter(|(of, _)| of == name);
         node.machine.devices = here.flat_map(|(_, devices)| devices.iter().cloned()).collect();
         Some(node)
     }

@@ -128,8 +128,8 @@ fn what_is_not_what_was_announced_is_not_kept() {
     let server = server();
     let inline = InlineArtifacts::new(server.clone());
     let permit = now(inline.admit(CLAIM)).unwrap();
-    let told = now(inline.keep(&permit, &sha256_hex(b"x", 64), b"y"));
-    assert_eq!(told, Err(KeepError::Digest(sha256_hex(b"y", 64))));
+    let reported = now(inline.keep(&permit, &sha256_hex(b"x", 64), b"y"));
+    assert_eq!(reported, Err(KeepError::Digest(sha256_hex(b"y", 64))));
     assert!(server.get(Kind::ConfigMap, "etl-work-model").is_none());
 }
 

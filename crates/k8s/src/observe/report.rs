@@ -26,14 +26,14 @@ pub(super) struct HelperOutcome {
 
 /// Where the report of an attempt is that did not fit: the ConfigMap, and what it must be.
 pub(super) fn elsewhere(annotation: &HelperAnnotation, termination: Option<&Termination>) -> Option<(String, Content)> {
-    let told = termination.filter(|_| annotation.reports)?.message.as_deref()?;
-    let content = Report::read(told).ok()?.elsewhere?;
+    let reported = termination.filter(|_| annotation.reports)?.message.as_deref()?;
+    let content = Report::read(reported).ok()?.elsewhere?;
     Some((annotation.config_map(REPORT)?.to_owned(), content))
 }
 
 /// The report of an attempt: the one that was handed in where the message says so.
-fn report(told: &str, whole: Option<&str>) -> Result<Report, ReportError> {
-    let report = Report::read(told)?;
+fn report(reported: &str, whole: Option<&str>) -> Result<Report, ReportError> {
+    let report = Report::read(reported)?;
     match report.elsewhere {
         None => Ok(report),
         Some(_) => match whole {
@@ -61,12 +61,12 @@ pub(super) fn helper_outcome(
         return HelperOutcome { instead: Some(failed(trouble)), ..HelperOutcome::default() };
     }
     let Some(ended) = termination.as_mut().filter(|_| annotation.reports) else { return HelperOutcome::default() };
-    let told = ended.message.take().unwrap_or_default();
-    let report = match report(&told, left.report.as_deref()) {
+    let reported = ended.message.take().unwrap_or_default();
+    let report = match report(&reported, left.report.as_deref()) {
         Ok(report) => report,
         // A command that was killed with its helper has left nothing, or what it wrote itself.
         Err(error) => {
-            ended.message = Some(told).filter(|told| !told.is_empty());
+            ended.message = Some(reported).filter(|reported| !reported.is_empty());
             return HelperOutcome { instead: unread(result, &error), ..HelperOutcome::default() };
         }
     };
@@ -113,9 +113,9 @@ fn fetching(pods: &[Value]) -> Option<ReportedFailure> {
     if code == 0 || started {
         return None;
     }
-    let told = Report::read(&text(status, "/state/terminated/message")).ok().and_then(|report| report.trouble);
+    let reported = Report::read(&text(status, "/state/terminated/message")).ok().and_then(|report| report.trouble);
     // A helper that was killed, by a deadline, an eviction or for its memory, says nothing of its inputs: the Job does.
-    told.or_else(|| {
+    reported.or_else(|| {
         let message = format!("the helper that fetches inputs ended with exit code {code}; its log says more");
         (code <= KILLED).then(|| ReportedFailure { reason: "ArtifactUnavailable".to_owned(), message })
     })

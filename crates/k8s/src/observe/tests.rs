@@ -145,7 +145,7 @@ fn jobs_are_known_by_annotation_label_and_name() {
 }
 
 #[test]
-fn owners_are_told_apart_by_uid() {
+fn owners_are_distinguished_by_uid() {
     let owned = |uid: &str| {
         json!({"metadata": {"ownerReferences": [
         {"kind": "Other", "uid": "u1"}, {"kind": "JobFlow", "name": "f", "uid": uid, "controller": true}]}})
@@ -199,18 +199,18 @@ fn the_report_of_the_helper_gives_parameters_artifacts_and_the_message_of_the_co
 
 #[test]
 fn a_success_whose_report_is_absent_full_or_strange_is_none() {
-    let told = |message: &str| match end_of("Complete", message).result {
+    let reported = |message: &str| match end_of("Complete", message).result {
         EndResult::Failed { reason, message } => format!("{reason}: {message}"),
         other => panic!("{other:?}"),
     };
     let troubled = |reason: &str| json!({"v": 1, "trouble": {"reason": reason, "message": "m"}}).to_string();
     let lines = [
-        told(""),
-        told("all done"),
-        told(r#"{"v":7}"#),
-        told(&"x".repeat(4096)),
-        told(&troubled("OutputTooLarge")),
-        told(&troubled("Succeeded")),
+        reported(""),
+        reported("all done"),
+        reported(r#"{"v":7}"#),
+        reported(&"x".repeat(4096)),
+        reported(&troubled("OutputTooLarge")),
+        reported(&troubled("Succeeded")),
     ];
     insta::assert_snapshot!(lines.join("\n"));
 }

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_once_also_over_a_resync() {
+    fn a_refusal_is_reported_once_also_over_a_resync() {
         let (recorder, source) = (Recorder::default(), Source { of: 0, scope: 0 });
         let mut work = Work::new(&[], vec![Watched { resource: "pods", scopes: 1, optional: false }]);
         for _ in 0..3 {

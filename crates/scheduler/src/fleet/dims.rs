@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_told_in_a_unit_in_which_it_fits_its_column() {
+    fn a_counter_is_reported_in_a_unit_in_which_it_fits_its_column() {
         let of = |amount: u64| {
             let mut dims = Dims::default();
             let offer = Capabilities { extras: [("disk".to_owned(), amount)].into(), ..offer(1, 1) };

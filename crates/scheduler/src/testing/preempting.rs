@@ -22,7 +22,7 @@ pub(super) struct Preemptions {
     /// Who reserved last, and where: those that are ended next are ended for it.
     last: Option<(JobId, Vec<WorkerKey>)>,
     /// Attempts that were told to end for others.
-    told: BTreeSet<TaskRef>,
+    reported: BTreeSet<TaskRef>,
     times: Vec<u64>,
     /// What is kept for whom, as of the last call.
     held: Vec<(JobId, WorkerKey)>,
@@ -57,13 +57,13 @@ impl Preemptions {
                 self.last = Some((*job, workers.clone()));
             }
             // Who was given up and is kept after all need not end any more.
-            Effect::Verdict { attempt, verdict: ReportVerdict::Adopted } => drop(self.told.remove(attempt)),
+            Effect::Verdict { attempt, verdict: ReportVerdict::Adopted } => drop(self.reported.remove(attempt)),
             Effect::Cancel { attempt, worker, why: CancelReason::Preempted, grace_ms }
-                if self.told.insert(*attempt) =>
+                if self.reported.insert(*attempt) =>
             {
                 // A gang is one victim, however many members it has.
                 let fellow = TaskRef { member: 0, ..*attempt };
-                if self.told.iter().filter(|told| TaskRef { member: 0, ..**told } == fellow).count() == 1 {
+                if self.reported.iter().filter(|reported| TaskRef { member: 0, ..**reported } == fellow).count() == 1 {
                     self.times.push(now);
                 }
                 let lately = self.times.iter().filter(|at| at.saturating_add(60_000) > now).count();
@@ -106,7 +106,7 @@ impl Preemptions {
                 return Err(Law::Preemption.broken(format!("{worker} or {job} is unknown")));
             };
             let here = || model.live.iter().filter(|(_, live)| live.worker == worker && !live.waiting);
-            let staying = here().filter(|(attempt, _)| !self.told.contains(attempt));
+            let staying = here().filter(|(attempt, _)| !self.reported.contains(attempt));
             let stays = staying.fold(NOTHING, |sum, (_, live)| plus(sum, &live.holds));
             let total = totals(&machine.offer);
             let members = scheduler.preemptions().filter(|kept| *kept == (job, worker)).count();
@@ -119,7 +119,8 @@ impl Preemptions {
             let waits = model.units.range((job, 0)..=(job, u32::MAX)).any(|(_, unit)| unit.state == JobState::Queued);
             let set: BTreeSet<_> =
                 scheduler.preemptions().filter(|(other, _)| *other == job).map(|(_, on)| on).collect();
-            let ends = |(attempt, live): (&TaskRef, &Live)| set.contains(&live.worker) && self.told.contains(attempt);
+            let ends =
+                |(attempt, live): (&TaskRef, &Live)| set.contains(&live.worker) && self.reported.contains(attempt);
             let free = !model.live.iter().any(ends);
             Law::Preemption.demand(limited || !waits || behind || !free, || {
                 format!("{job} does not start on {worker} though all that it waited for has ended")

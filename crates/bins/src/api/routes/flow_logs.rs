@@ -165,29 +165,27 @@ impl Tail {
 /// Sends one log. Whether somebody reads on.
 async fn copy(api: &Api, wanted: &Wanted, log: Log, to: &Pieces) -> Result<bool, Problem> {
     let order = LogOrder { follow: wanted.follow, since: wanted.since, ..LogOrder::of(log.job) };
-    let reader = match LogReader::open(api.handle().clone(), api.stop.clone(), order).await {
+    let mut reader = match LogReader::open(api.handle().clone(), api.stop.clone(), order).await {
         Ok(reader) => reader,
         // It has not begun.
         Err(error) if error.code == Code::NotFound => return Ok(true),
         Err(error) => return Err(error),
     };
-    let mut reader = reader;
     let mut lines = Lines { prefix: log.prefix, timestamps: wanted.timestamps, begun: Vec::new(), time: None };
     loop {
-        let (mut text, mut over) = (Vec::new(), false);
-        match reader.next().await? {
-            Some(LogNews::Chunks(chunks)) => {
-                chunks.iter().for_each(|chunk| lines.add(&chunk.data, chunk.time, &mut text))
-            }
-            Some(LogNews::End(_)) | None => {
-                lines.end(&mut text);
-                over = true;
-            }
+        let mut text = Vec::new();
+        let chunks = match reader.next().await? {
+            Some(LogNews::Chunks(chunks)) => Some(chunks),
+            Some(LogNews::End(_)) | None => None,
+        };
+        match &chunks {
+            Some(chunks) => chunks.iter().for_each(|chunk| lines.add(&chunk.data, chunk.time, &mut text)),
+            None => lines.end(&mut text),
         }
         if !text.is_empty() && to.send(Ok(Bytes::from(text))).await.is_err() {
             return Ok(false);
         }
-        if over {
+        if chunks.is_none() {
             return Ok(true);
         }
     }

@@ -360,8 +360,9 @@ async fn an_explanation_names_no_worker_of_others() {
     }
     let job = world.object("job", Whose::Own, 9).await;
     for (token, names) in [(&world.callers[0].1, &["w0", "w2", "w3"][..]), (&world.admin, &["w0", "w1", "w2", "w3"])] {
-        let told = world.fixture.ask(Ask::get(&format!("/jobs/{job}/explain")).token(token)).await.body();
-        let told: Vec<_> = told["workers"].as_array().unwrap().iter().map(|fit| fit["worker"].clone()).collect();
-        assert_eq!(told, names);
+        let reported = world.fixture.ask(Ask::get(&format!("/jobs/{job}/explain")).token(token)).await.body();
+        let reported: Vec<_> =
+            reported["workers"].as_array().unwrap().iter().map(|fit| fit["worker"].clone()).collect();
+        assert_eq!(reported, names);
     }
 }

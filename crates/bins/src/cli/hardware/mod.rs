@@ -107,15 +107,15 @@ async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
             .map(|file| hosts::inventory(&name(file), &text(file)?, &tables))
             .transpose()?,
     };
-    let told = dialect::tell(&request, &tables, &machines);
+    let reported = dialect::tell(&request, &tables, &machines);
     let answer = match args.output {
-        Format::Table => show::text(&told),
-        Format::Name => told.judged().flatten().filter(|one| one.fits).map(|one| one.name.clone() + "\n").collect(),
-        format => output::serialized(&told, format)?,
+        Format::Table => show::text(&reported),
+        Format::Name => reported.judged().flatten().filter(|one| one.fits).map(|one| one.name.clone() + "\n").collect(),
+        format => output::serialized(&reported, format)?,
     };
     output::print(&answer)?;
     let none_fits = |judged: &Vec<NodeVerdict>| !judged.iter().any(|one| one.fits);
-    Ok(if told.judged().any(none_fits) { Exit::Failed } else { Exit::Done })
+    Ok(if reported.judged().any(none_fits) { Exit::Failed } else { Exit::Done })
 }
 
 fn name(file: &Path) -> String {

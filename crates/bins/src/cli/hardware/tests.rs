@@ -48,7 +48,7 @@ fn beside(file: &str) -> dialect::Answer {
 }
 
 #[test]
-fn the_filter_of_a_reservation_and_the_request_for_devices_are_told() {
+fn the_filter_of_a_reservation_and_the_request_for_devices_are_reported() {
     let answer = beside("gpuType: a100\ngpuCount: 2\nnvlink: true\n");
     let text = show::text(&answer);
     let parts: Vec<&str> = text.split("\n\n").filter(|part| !part.starts_with("kube")).collect();
@@ -110,7 +110,7 @@ fn files_of_hosts_that_cannot_be_read_say_why() {
 }
 
 #[test]
-fn a_need_is_told_in_every_dialect_and_against_nodes() {
+fn a_need_is_reported_in_every_dialect_and_against_nodes() {
     insta::assert_snapshot!(explained("gpuType: A100-SXM4-40GB\ngpuCount: 2\nnvlink: true\n", Some(NODES)).unwrap(), @r#"
     asked for
       gpu       2 × nvidia-a100-sxm4-40gb-nvlink (whole)
@@ -170,7 +170,7 @@ fn a_performer_brings_its_scheduling_and_resources() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn what_is_wrong_is_reported_with_its_line() {
     let error = |text| explained(text, None).unwrap_err();
     insta::assert_snapshot!(error("gpuCount: 2\ngpuType: a1000-nvlink\n"), @"
     error[hardware]: unknown GPU model `a1000`, did you mean a100, h100, a800?

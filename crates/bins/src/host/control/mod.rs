@@ -73,9 +73,9 @@ mod tests {
         for at in [None, address(0, None), address(2, Some(7))] {
             let (reason, message) = ("StepFailed".to_owned(), "exit code 1".to_owned());
             let notice = FlowNotice { at, attempt: 2, warning: true, reason, message };
-            let told = Answer::Notice(Notice { at: Time::from_millis(5), step: "load-i7".to_owned(), notice });
-            let line = serde_json::to_string(&told).unwrap();
-            assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), told);
+            let reported = Answer::Notice(Notice { at: Time::from_millis(5), step: "load-i7".to_owned(), notice });
+            let line = serde_json::to_string(&reported).unwrap();
+            assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), reported);
         }
     }
 }

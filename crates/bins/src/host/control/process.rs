@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stopped_process_is_told_from_one_that_runs_and_one_that_is_gone() {
+    fn a_stopped_process_is_distinguished_from_one_that_runs_and_one_that_is_gone() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         assert!(!is_stopped(pid, None));

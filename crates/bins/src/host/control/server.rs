@@ -117,9 +117,9 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
 fn has_left(lines: &mut Lines<BufReader<OwnedReadHalf>>) -> bool {
     let stream: &UnixStream = lines.get_mut().get_ref().as_ref();
     let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
-    let told = poll(&mut asked, PollTimeout::ZERO).unwrap_or(0);
+    let reported = poll(&mut asked, PollTimeout::ZERO).unwrap_or(0);
     let hung_up = |asked: &PollFd<'_>| asked.revents().is_some_and(|events| events.contains(PollFlags::POLLHUP));
-    told > 0 && asked.iter().any(hung_up)
+    reported > 0 && asked.iter().any(hung_up)
 }
 
 /// An order under the name of who gives it.

@@ -100,8 +100,8 @@ impl OperatorHealth {
     }
 
     /// Whether the webhook can be asked, and why not.
-    pub(super) fn webhook(&self, told: Result<(), String>) {
-        self.facts().webhook = Some(told);
+    pub(super) fn webhook(&self, reported: Result<(), String>) {
+        self.facts().webhook = Some(reported);
     }
 
     /// Whether this process leads now.
@@ -128,8 +128,8 @@ impl OperatorHealth {
         let facts = self.facts();
         let late = |known: &Loop| known.beat.map(|beat| beat.elapsed()).filter(|age| leads && *age > ALIVE);
         let check = |(which, known): (&Which, &Loop)| {
-            let told = late(known).map(|age| format!("its loop stands still since {} s", age.as_secs()));
-            (which.name().to_owned(), told.map_or(Ok(()), Err))
+            let reported = late(known).map(|age| format!("its loop stands still since {} s", age.as_secs()));
+            (which.name().to_owned(), reported.map_or(Ok(()), Err))
         };
         facts.loops.iter().map(check).collect()
     }
@@ -145,17 +145,17 @@ impl OperatorHealth {
             None => Err("it has not answered yet".to_owned()),
         };
         let mut checks = vec![("API server".to_owned(), reached)];
-        checks.extend(facts.webhook.clone().map(|told| ("webhook".to_owned(), told)));
+        checks.extend(facts.webhook.clone().map(|reported| ("webhook".to_owned(), reported)));
         if leads {
             checks.extend(facts.loops.iter().map(|(which, known)| {
                 let broken = known.broken.values().filter(|(_, at)| at.elapsed() <= BROKEN);
                 let broken: Vec<&str> = broken.map(|(why, _)| why.as_str()).collect();
-                let told = match (broken.is_empty(), known.synced) {
+                let reported = match (broken.is_empty(), known.synced) {
                     (false, _) => Err(broken.join("; ")),
                     (true, false) => Err("it has not seen all that exists yet".to_owned()),
                     (true, true) => Ok(()),
                 };
-                (which.name().to_owned(), told)
+                (which.name().to_owned(), reported)
             }));
         }
         checks
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn failed(checks: Vec<Check>) -> Vec<String> {
-        checks.into_iter().filter_map(|(name, told)| Some(format!("{name}: {}", told.err()?))).collect()
+        checks.into_iter().filter_map(|(name, reported)| Some(format!("{name}: {}", reported.err()?))).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_broken_is_told_once() {
+    async fn what_is_broken_is_reported_once() {
         let health = OperatorHealth::new(&Which::ALL, Term::default(), false);
         let broken = |why: &str| health.broken(Which::JobFlow, "jobs", why.to_owned());
         assert_eq!([broken("a"), broken("a"), broken("b")], [true, false, true]);

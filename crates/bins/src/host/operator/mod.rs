@@ -103,15 +103,15 @@ impl Stop {
     /// A moment that comes when `true` is sent, or the sender is dropped.
     #[must_use]
     pub fn new() -> (watch::Sender<bool>, Self) {
-        let (tell, told) = watch::channel(false);
-        (tell, Self(told))
+        let (tell, reported) = watch::channel(false);
+        (tell, Self(reported))
     }
 
     /// Waits for it.
     pub async fn come(&self) {
-        let mut told = self.0.clone();
+        let mut reported = self.0.clone();
         // A sender that is gone cannot say more.
-        drop(told.wait_for(|come| *come).await);
+        drop(reported.wait_for(|come| *come).await);
     }
 }
 

@@ -51,10 +51,10 @@ fn counts(metrics: &OperatorMetrics, health: &OperatorHealth, monitors: &Monitor
 /// The answer to a probe: what does not hold, with `?verbose` also what does.
 fn answer(checks: &[Check], query: Option<&str>, more: &str) -> Response {
     let verbose = query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some("verbose")));
-    let good = checks.iter().all(|(_, told)| told.is_ok());
+    let good = checks.iter().all(|(_, reported)| reported.is_ok());
     let mut text = String::new();
-    for (name, told) in checks {
-        match told {
+    for (name, reported) in checks {
+        match reported {
             Err(why) => text.push_str(&format!("{name}: {why}\n")),
             Ok(()) if verbose => text.push_str(&format!("{name}: ok\n")),
             Ok(()) => {}
@@ -123,8 +123,8 @@ mod tests {
             code: Some(401),
             message: "m",
         }));
-        let told = "jobflow: the server does not accept the credentials of the service account\n";
-        assert_eq!(ask(&router, "/readyz").await, (503, told.to_owned()));
+        let reported = "jobflow: the server does not accept the credentials of the service account\n";
+        assert_eq!(ask(&router, "/readyz").await, (503, reported.to_owned()));
         monitors.flows.record(ControllerEvent::Loop(LoopEvent::WatchListed { resource: "jobs" }));
         assert_eq!(ask(&router, "/readyz").await.0, 200);
     }

@@ -34,20 +34,20 @@ struct Difference {
 
 impl Difference {
     /// An answer tells this one. Gives whether it is taken.
-    fn learn(&mut self, told: i64) -> bool {
+    fn learn(&mut self, reported: i64) -> bool {
         let near = |a: i64, b: i64| (a - b).abs() < TOLERANCE;
-        if near(told, self.taken) {
+        if near(reported, self.taken) {
             (self.learnt, self.other) = (true, (0, 0));
             return false;
         }
         let (other, times) = self.other;
-        let times = if times > 0 && near(other, told) { times.saturating_add(1) } else { 1 };
-        self.other = (told, times);
-        let agreed = if (told - self.taken).abs() >= FAR { AGREED_FAR } else { AGREED };
+        let times = if times > 0 && near(other, reported) { times.saturating_add(1) } else { 1 };
+        self.other = (reported, times);
+        let agreed = if (reported - self.taken).abs() >= FAR { AGREED_FAR } else { AGREED };
         if self.learnt && times < agreed {
             return false;
         }
-        *self = Self { taken: told, learnt: true, other: (0, 0) };
+        *self = Self { taken: reported, learnt: true, other: (0, 0) };
         true
     }
 }

@@ -129,8 +129,8 @@ async fn who_waits_gets_what_is_taken_behind_what_is_free_beyond_the_attempts() 
         let world = World { catalogue: &catalogue, allocations: Some(&taken), images: None };
         let request = Request { sites: vec!["here".into()], attempts: 1, waits, ..Request::new(now()) };
         let found = planned("flask\n", world, &request, None, vec![Deed::Denies]).await;
-        let told = |one: &PlannedOffering| format!("{} {}", one.node_type, one.availability);
-        found.map(|plan| plan.offerings.iter().map(told).collect::<Vec<_>>()).map_err(|error| error.code())
+        let reported = |one: &PlannedOffering| format!("{} {}", one.node_type, one.availability);
+        found.map(|plan| plan.offerings.iter().map(reported).collect::<Vec<_>>()).map_err(|error| error.code())
     };
     assert_eq!(offered(false, &[1, 2, 3]).await, Err("no_capacity"));
     let all = offered(true, &[1, 2, 3]).await.unwrap();

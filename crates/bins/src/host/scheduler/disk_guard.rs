@@ -29,7 +29,7 @@ struct Lost {
     /// The last chunk of it. What comes up to it comes again, for its frame was not acknowledged.
     seq: u64,
     /// Chunks and bytes that are reported before the next chunk that is kept.
-    untold: (u32, u64),
+    unreported: (u32, u64),
 }
 
 /// What is looked after.
@@ -185,7 +185,7 @@ impl DiskGuard {
             if lost.len() >= REMEMBERED && !lost.contains_key(&chunk.key) {
                 lost.pop_first();
             }
-            let Lost { seq, untold: (count, bytes) } = lost.entry(chunk.key).or_default();
+            let Lost { seq, unreported: (count, bytes) } = lost.entry(chunk.key).or_default();
             if chunk.seq <= *seq {
                 continue;
             }
@@ -202,28 +202,28 @@ impl DiskGuard {
     /// again where they are not kept.
     #[must_use]
     pub(super) fn mark_gaps(&self, chunks: &mut Vec<Chunk>) -> Gaps {
-        let mut told = Gaps::default();
+        let mut reported = Gaps::default();
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if lost.is_empty() {
-            return told;
+            return reported;
         }
         chunks.retain(|chunk| lost.get(&chunk.key).is_none_or(|lost| chunk.seq > lost.seq));
         for chunk in chunks {
-            let untold = lost.get_mut(&chunk.key).map(|lost| std::mem::take(&mut lost.untold));
-            if let Some((count, bytes)) = untold.filter(|untold| *untold != (0, 0)) {
+            let unreported = lost.get_mut(&chunk.key).map(|lost| std::mem::take(&mut lost.unreported));
+            if let Some((count, bytes)) = unreported.filter(|unreported| *unreported != (0, 0)) {
                 chunk.gap.chunks = chunk.gap.chunks.saturating_add(count);
                 chunk.gap.bytes = chunk.gap.bytes.saturating_add(bytes);
-                told.insert(chunk.key, (count, bytes));
+                reported.insert(chunk.key, (count, bytes));
             }
         }
-        told
+        reported
     }
 
     /// What was to be reported was not: the chunks before which it is missing come again.
     pub(super) fn remember(&self, gaps: Gaps) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, (chunks, bytes)) in gaps {
-            let Lost { untold: (count, sum), .. } = lost.entry(key).or_default();
+            let Lost { unreported: (count, sum), .. } = lost.entry(key).or_default();
             *count = count.saturating_add(chunks);
             *sum = sum.saturating_add(bytes);
         }
@@ -276,17 +276,17 @@ mod tests {
     }
 
     #[test]
-    fn output_that_was_given_up_is_told_before_the_next_that_is_kept() {
+    fn output_that_was_given_up_is_reported_before_the_next_that_is_kept() {
         let guard = DiskGuard::new(None);
         assert_eq!(guard.give_up(&[chunk(1, 1), chunk(1, 2), chunk(2, 1)]), 15);
         let mut kept = vec![chunk(1, 3), chunk(1, 4), chunk(3, 1)];
-        let told = guard.mark_gaps(&mut kept);
+        let reported = guard.mark_gaps(&mut kept);
         let gaps: Vec<_> = kept.iter().map(|chunk| (chunk.gap.chunks, chunk.gap.bytes)).collect();
         assert_eq!(gaps, [(2, 10), (0, 0), (0, 0)]);
         assert!(guard.mark_gaps(&mut kept).is_empty());
         assert_eq!(kept[0].gap.chunks, 2, "told once");
         // They were not kept: the sender gets the gap again.
-        guard.remember(told);
+        guard.remember(reported);
         assert_eq!(guard.give_up(&[chunk(1, 3)]), 5);
         let mut again = vec![chunk(1, 4)];
         assert_eq!(guard.mark_gaps(&mut again).len(), 1);
@@ -301,9 +301,9 @@ mod tests {
         assert_eq!(guard.give_up(&[chunk(1, 1), chunk(1, 2), chunk(1, 3)]), 5);
         // There is room, and they come a third time: what was counted as missing is missing.
         let mut again = vec![chunk(1, 2), chunk(1, 3), chunk(1, 4)];
-        let told = guard.mark_gaps(&mut again);
+        let reported = guard.mark_gaps(&mut again);
         assert_eq!((again.len(), again[0].seq), (1, 4));
-        assert_eq!((again[0].gap.chunks, again[0].gap.bytes, told.len()), (3, 15, 1));
+        assert_eq!((again[0].gap.chunks, again[0].gap.bytes, reported.len()), (3, 15, 1));
         let mut next = vec![chunk(1, 3), chunk(1, 5)];
         assert!(guard.mark_gaps(&mut next).is_empty());
         assert_eq!((next.len(), next[0].gap), (1, Gap::default()));

@@ -35,23 +35,24 @@ impl Explained {
     /// In one line.
     #[must_use]
     pub fn summary(&self) -> String {
-        let told = &self.explanation;
-        let mut parts = vec![told.state.to_string()];
-        if let Some(position) = told.position {
+        let reported = &self.explanation;
+        let mut parts = vec![reported.state.to_string()];
+        if let Some(position) = reported.position {
             parts.push(format!("{position} of its class before it"));
         }
-        parts.extend(told.obstacle.as_ref().map(obstacle));
-        if told.blocked_since.is_some() {
+        parts.extend(reported.obstacle.as_ref().map(obstacle));
+        if reported.blocked_since.is_some() {
             parts.push("it fits nowhere now".to_owned());
         }
-        parts.extend(told.gang.as_ref().map(ToString::to_string));
+        parts.extend(reported.gang.as_ref().map(ToString::to_string));
         parts.extend(
-            told.counts
+            reported
+                .counts
                 .iter()
                 .map(|(misfit, count)| format!("{misfit}: {count} worker{}", if *count == 1 { "" } else { "s" })),
         );
-        if let Some(nearest) = told.nearest {
-            let fit = told.workers.iter().find(|fit| fit.worker == nearest);
+        if let Some(nearest) = reported.nearest {
+            let fit = reported.workers.iter().find(|fit| fit.worker == nearest);
             let lacking = fit.map(|fit| fit.lacks().collect::<Vec<_>>().join(", "));
             parts.push(format!("nearest is {} ({})", self.name(nearest), lacking.unwrap_or_default()));
         }
@@ -61,7 +62,7 @@ impl Explained {
     /// In full.
     #[must_use]
     pub fn json(&self) -> Value {
-        let told = &self.explanation;
+        let reported = &self.explanation;
         let worker = |(fit, name): (&WorkerFit, &String)| {
             json!({
                 "worker": name,
@@ -70,20 +71,20 @@ impl Explained {
             })
         };
         json!({
-            "state": told.state,
-            "band": told.band,
-            "tenant_share": told.tenant_share,
-            "tenant_rank": told.tenant_rank,
-            "position": told.position,
-            "obstacle": told.obstacle.as_ref().map(obstacle),
-            "reserved": told.reservation.as_ref().map(|kept| kept.workers.iter().map(|key| self.name(*key)).collect::<Vec<_>>()),
-            "shadow": told.reservation.as_ref().and_then(|kept| kept.shadow),
-            "blocked_since": told.blocked_since,
-            "gang": told.gang.as_ref().map(ToString::to_string),
-            "workers": told.workers.iter().zip(&self.names).map(worker).collect::<Vec<_>>(),
-            "counts": told.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count)).collect::<std::collections::BTreeMap<_, _>>(),
-            "nearest": told.nearest.map(|nearest| self.name(nearest)),
-            "hopeless": told.is_infeasible(),
+            "state": reported.state,
+            "band": reported.band,
+            "tenant_share": reported.tenant_share,
+            "tenant_rank": reported.tenant_rank,
+            "position": reported.position,
+            "obstacle": reported.obstacle.as_ref().map(obstacle),
+            "reserved": reported.reservation.as_ref().map(|kept| kept.workers.iter().map(|key| self.name(*key)).collect::<Vec<_>>()),
+            "shadow": reported.reservation.as_ref().and_then(|kept| kept.shadow),
+            "blocked_since": reported.blocked_since,
+            "gang": reported.gang.as_ref().map(ToString::to_string),
+            "workers": reported.workers.iter().zip(&self.names).map(worker).collect::<Vec<_>>(),
+            "counts": reported.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count)).collect::<std::collections::BTreeMap<_, _>>(),
+            "nearest": reported.nearest.map(|nearest| self.name(nearest)),
+            "hopeless": reported.is_infeasible(),
         })
     }
 }

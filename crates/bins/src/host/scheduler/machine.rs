@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_jump_of_the_clock_is_told_from_time_that_passes() {
+    fn a_jump_of_the_clock_is_distinguished_from_time_that_passes() {
         let at = Time::from_millis;
         assert_eq!(jump((0, at(0)), (5000, at(5900))), None);
         assert_eq!(jump((0, at(0)), (5000, at(3_605_000))), Some(3600.0));

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_is_held_is_told() {
+    async fn only_what_is_held_is_reported() {
         let gauges = Gauges::default();
         let (id, sample) = found(Instant::now(), 500, Some(1_000), 2_000).read(None);
         gauges.0.lock().unwrap().attempts.insert(id, sample);

@@ -40,8 +40,8 @@ impl GpuUse {
         if has(&self.devices, "nvidia") && self.silent.is_none_or(|(until, _)| until <= Instant::now()) {
             let mut command = Command::new("nvidia-smi");
             command.args(["--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits"]);
-            let told = ask(&mut command, PATIENCE);
-            self.silent = match (&told, self.silent) {
+            let reported = ask(&mut command, PATIENCE);
+            self.silent = match (&reported, self.silent) {
                 (Some(_), _) => None,
                 (None, before) => {
                     let wait = before.map_or(AGAIN, |(_, wait)| wait.saturating_mul(2).min(AGAIN_MAX));
@@ -49,11 +49,13 @@ impl GpuUse {
                     Some((Instant::now() + wait, wait))
                 }
             };
-            known.extend(nvidia(&told.unwrap_or_default()).into_iter().map(|(index, busy)| (("nvidia", index), busy)));
+            known.extend(
+                nvidia(&reported.unwrap_or_default()).into_iter().map(|(index, busy)| (("nvidia", index), busy)),
+            );
         }
         if has(&self.devices, "amd") {
-            let told = amd(Path::new("/sys/class/drm"));
-            known.extend(told.into_iter().zip(0..).map(|(busy, index)| (("amd", index), busy)));
+            let reported = amd(Path::new("/sys/class/drm"));
+            known.extend(reported.into_iter().zip(0..).map(|(busy, index)| (("amd", index), busy)));
         }
         if known.is_empty() {
             return Vec::new();

@@ -14,14 +14,14 @@ pub(super) fn ask(command: &mut Command, patience: Duration) -> Option<String> {
     command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let out = child.stdout.take()?;
-    let (tell, told) = mpsc::channel();
+    let (tell, reported) = mpsc::channel();
     thread::spawn(move || {
         let mut text = String::new();
         let read = out.take(MOST).read_to_string(&mut text).ok().map(|_| text);
         // Who does not wait any more misses it.
         drop(tell.send(read));
     });
-    let Ok(text) = told.recv_timeout(patience) else {
+    let Ok(text) = reported.recv_timeout(patience) else {
         // One that hangs in the driver ends when the driver lets it: it is not waited for.
         drop(child.kill());
         return None;

@@ -65,8 +65,8 @@ pub(super) fn with_aliases(text: &str) -> String {
 impl Alias {
     /// A line under the other name; none where it is of another metric.
     fn line(&self, line: &str) -> Option<String> {
-        if let Some(told) = line.strip_prefix("# ") {
-            let (word, rest) = told.split_once(' ')?;
+        if let Some(reported) = line.strip_prefix("# ") {
+            let (word, rest) = reported.split_once(' ')?;
             let (name, rest) = rest.split_once(' ')?;
             return (name == self.ours).then(|| format!("# {word} {} {rest}", self.theirs));
         }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_are_told_under_both_names_where_they_are_asked_for() {
+    fn namespaces_are_reported_under_both_names_where_they_are_asked_for() {
         let metrics = OperatorMetrics::telling(Telling { zen_aliases: true, namespaces: true });
         let physics = metrics.flows_of("physics");
         physics.flows.of(["Running"]).set(3);

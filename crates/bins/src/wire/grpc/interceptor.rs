@@ -118,6 +118,6 @@ async fn admitted(
 
 /// The code of an answer as far as its beginning tells: calls that are refused say so at once.
 fn code(response: &Response) -> Code {
-    let told = response.headers().get("grpc-status").map(|value| Code::from_bytes(value.as_bytes()));
-    told.unwrap_or(Code::Ok)
+    let reported = response.headers().get("grpc-status").map(|value| Code::from_bytes(value.as_bytes()));
+    reported.unwrap_or(Code::Ok)
 }

@@ -24,9 +24,9 @@ fn a_failed_run_is_explained_step_by_step() {
       that began with load, which is Failed (NonZeroExit): container `main` ended with exit code 3
     ");
     let gave = bench.orlop(&["flow", "explain", "etl", "report", "-o", "json"]);
-    let told: serde_json::Value = serde_json::from_str(&gave.out).unwrap();
-    assert_eq!(told[0]["because"][1]["because"], "root");
-    assert_eq!(told[0]["because"][1]["name"], "load");
+    let reported: serde_json::Value = serde_json::from_str(&gave.out).unwrap();
+    assert_eq!(reported[0]["because"][1]["because"], "root");
+    assert_eq!(reported[0]["because"][1]["name"], "load");
     assert_eq!(bench.orlop(&["flow", "explain", "etl", "-o", "name"]).out, "load\nsum\nreport\n");
     let gave = bench.orlop(&["flow", "explain", "etl", "lode"]);
     assert_eq!(gave.code, 4);

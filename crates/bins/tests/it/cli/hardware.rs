@@ -25,9 +25,9 @@ fn a_need_is_explained_with_nodes_and_exit_codes() {
     assert!(gave.out.contains("nodes: 1 of 2 fit") && gave.out.contains("nvidia.com/gpu: needs 2, has 1"), "{gave:?}");
     assert_eq!(bench.orlop(&["hardware", "explain", "-f", &need, "--nodes", &nodes, "-o", "name"]).out, "big\n");
     let gave = bench.orlop(&["hardware", "explain", "-f", &need, "-o", "json"]);
-    let told: Value = serde_json::from_str(&gave.out).expect("it is JSON");
-    assert_eq!(told["kubernetes"]["pod"]["nodeSelector"]["nvidia.com/gpu.product"], "Tesla-T4");
-    assert_eq!(told["resolved"]["gpu"]["count"], 2);
+    let reported: Value = serde_json::from_str(&gave.out).expect("it is JSON");
+    assert_eq!(reported["kubernetes"]["pod"]["nodeSelector"]["nvidia.com/gpu.product"], "Tesla-T4");
+    assert_eq!(reported["resolved"]["gpu"]["count"], 2);
 
     let few = path(bench.file("few.json", &node("small", "Tesla-T4", 1).to_string()));
     assert_eq!(bench.orlop(&["hardware", "explain", "-f", &need, "--nodes", &few]).code, 1);

@@ -90,8 +90,8 @@ fn runs_that_were_given_no_name_go_thirty_days_after_their_end_unless_they_are_k
     assert_eq!(bench.run(&paused, &["--no-wait-approval"]).code, 10);
     ["old", "kept", "named", "paused"].iter().for_each(|name| written(name, month));
     written("young", month - std::time::Duration::from_secs(60));
-    let told = begin("next", &[]);
-    assert!(told.contains("ended more than 30 days ago and was given no --name: old; --keep keeps"), "{told}");
+    let reported = begin("next", &[]);
+    assert!(reported.contains("ended more than 30 days ago and was given no --name: old; --keep keeps"), "{reported}");
     let mut left: Vec<String> = bench.orlop(&["flow", "list", "-o", "name"]).out.lines().map(str::to_owned).collect();
     left.sort();
     assert_eq!(left, ["kept", "named", "next", "paused", "young"]);

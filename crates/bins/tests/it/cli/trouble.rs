@@ -45,7 +45,7 @@ fn shown(gave: &Gave) -> String {
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_run_can_be_begun_again() {
+fn a_full_disk_is_reported_and_the_run_can_be_begun_again() {
     let bench = Bench::new();
     let test = "a_full_disk_is_told_and_the_run_can_be_begun_again";
     let Some(disk) = Memory::mount(test, &bench.path("disk"), MsFlags::empty(), "size=512k") else { return };
@@ -205,7 +205,7 @@ fn wrong_fields_cycles_and_types_are_refused_with_place_and_help() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_told_apart() {
+fn files_that_cannot_be_read_are_distinguished() {
     let bench = Bench::new();
     std::fs::write(bench.path("latin.yaml"), b"name: caf\xe9\n").unwrap();
     let run = |name: &str| {

@@ -283,7 +283,7 @@ fn a_retry_of_a_fan_out_runs_only_the_instances_that_failed() {
 
 /// One value may have 256 KiB, also where another step reads it; a program gets less, and the error says what to use.
 #[test]
-fn large_values_are_recorded_and_a_program_that_cannot_get_them_is_told_of_artifacts() {
+fn large_values_are_recorded_and_a_program_that_cannot_get_them_is_reported_of_artifacts() {
     let bench = Bench::new();
     let mut big = step("big", "head -c 200000 /dev/zero | tr '\\0' x > /tmp/o");
     big["outputs"] = json!({"parameters": [{"name": "o", "valueFrom": {"path": "/tmp/o"}}]});
@@ -368,7 +368,7 @@ fn requests_beyond_the_machine_are_unschedulable() {
 }
 
 #[test]
-fn logs_of_a_flow_asked_of_a_fleet_that_is_not_there_are_told_at_once_where_they_are() {
+fn logs_of_a_flow_asked_of_a_fleet_that_is_not_there_are_reported_at_once_where_they_are() {
     let bench = Bench::new();
     let since = std::time::Instant::now();
     let gave = bench.orlop(&["logs", "etl", "--server", "http://127.0.0.1:9"]);

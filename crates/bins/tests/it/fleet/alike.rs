@@ -106,7 +106,7 @@ fn options_that_do_not_fit_a_flow_are_refused_alike_and_nothing_is_created() {
 }
 
 #[test]
-fn a_flow_that_is_not_there_is_told_alike_by_every_verb() {
+fn a_flow_that_is_not_there_is_reported_alike_by_every_verb() {
     let bench = Bench::up(&["--memory-store"]);
     for args in [
         &["get", "nope"][..],
@@ -132,7 +132,7 @@ fn a_flow_that_is_not_there_is_told_alike_by_every_verb() {
 }
 
 #[test]
-fn steps_that_are_not_there_and_flows_that_have_ended_are_told_alike() {
+fn steps_that_are_not_there_and_flows_that_have_ended_are_reported_alike() {
     let bench = Bench::up(&["--memory-store"]);
     let file = gate(&bench);
     for target in ["process", "fleet"] {

@@ -161,7 +161,7 @@ fn a_drain_has_a_reason_that_is_kept() {
 }
 
 #[test]
-fn the_agent_is_told_why_it_is_drained() {
+fn the_agent_is_reported_why_it_is_drained() {
     let programs = Programs::new();
     let scheduler = programs.scheduler("s1", &[]);
     let worker = programs.worker("w1", &[&scheduler.grpc], &[]);
@@ -252,8 +252,8 @@ fn a_server_that_can_be_reached_from_outside_says_how() {
         text.push_str(&String::from_utf8_lossy(&bytes[..read]));
     }
     let ca = data.join("tls/authority.pem");
-    let told = format!("--ca-file {} --token-file {}", ca.display(), token.display());
-    let good = text.contains(&told) && text.contains("https://") && text.contains("ORLOP_CA_FILE");
+    let reported = format!("--ca-file {} --token-file {}", ca.display(), token.display());
+    let good = text.contains(&reported) && text.contains("https://") && text.contains("ORLOP_CA_FILE");
     // It does as it says.
     let port = text
         .lines()

@@ -137,8 +137,8 @@ fn a_server_that_is_killed_in_the_middle_goes_on_with_its_flows() {
     let mut bench = Bench::up(&[]);
     // Steps have a `/tmp` of their own, so that nothing below it would do.
     let place = tempfile::tempdir_in("/var/tmp").expect("a temporary directory");
-    let told = place.path().join("told");
-    let tell = |name: &str, seconds: &str| format!("sleep {seconds}; echo {name} >> {}", told.display());
+    let reported = place.path().join("told");
+    let tell = |name: &str, seconds: &str| format!("sleep {seconds}; echo {name} >> {}", reported.display());
     let steps = [
         step("one", &tell("one", "0"), &[]),
         step("two", &tell("two", "6"), &["one"]),
@@ -153,7 +153,7 @@ fn a_server_that_is_killed_in_the_middle_goes_on_with_its_flows() {
     bench.start(&[]);
     let done = bench.orlop(&["flow", "watch", "long", "--target", "fleet", "--timeout", "60s"]);
     assert_eq!(done.code, 0, "{done:?}");
-    let written = std::fs::read_to_string(&told).expect("what the steps wrote");
+    let written = std::fs::read_to_string(&reported).expect("what the steps wrote");
     let mut lines: Vec<&str> = written.lines().collect();
     assert_eq!(lines.last(), Some(&"three"), "{lines:?}");
     lines.sort_unstable();
@@ -235,10 +235,10 @@ fn every_verb_works_on_flows_of_a_server() {
     until("the flow is suspended", || verb(&["get", "all"]).out.contains("Suspended"));
     assert_eq!(verb(&["resume", "all"]).code, 0);
     assert_eq!(verb(&["watch", "all", "--timeout", "60s"]).code, 0);
-    let told = Gave::of(logs.wait_with_output().expect("it ends"));
-    let mut lines: Vec<&str> = told.out.lines().collect();
+    let reported = Gave::of(logs.wait_with_output().expect("it ends"));
+    let mut lines: Vec<&str> = reported.out.lines().collect();
     lines.sort_unstable();
-    assert_eq!((told.code, lines), (0, vec!["late/1 late", "one/1 early"]), "{told:?}");
+    assert_eq!((reported.code, lines), (0, vec!["late/1 late", "one/1 early"]), "{reported:?}");
     assert_eq!(verb(&["logs", "all", "one", "--since", "1h"]).out, "one/1 early\n");
     assert_eq!(verb(&["logs", "none"]).code, 4);
     // Ends of several kinds.

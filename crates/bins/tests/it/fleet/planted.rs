@@ -272,8 +272,8 @@ impl Planted {
         assert!(format!("{}{}", logs.out, logs.err).matches("***").count() >= 3, "{logs:?}");
         let more =
             [&["job", "get", &id, "-o", "json"][..], &["flow", "logs", "planted", "--target", "fleet"], &["top"]];
-        for told in [ran, logs].into_iter().chain(more.map(|words| self.orlop(words))) {
-            self.needles.look("an answer", format!("{}{}", told.out, told.err).as_bytes());
+        for reported in [ran, logs].into_iter().chain(more.map(|words| self.orlop(words))) {
+            self.needles.look("an answer", format!("{}{}", reported.out, reported.err).as_bytes());
         }
         id
     }
@@ -332,18 +332,20 @@ fn planted_secrets_of_every_kind_are_found_nowhere() {
 #[cfg(feature = "postgres")]
 #[test]
 fn planted_secrets_are_found_nowhere_with_a_database_that_has_a_password() {
-    let Some(told) = std::env::var("ORLOP_TEST_POSTGRES").ok().filter(|url| !url.is_empty() && !url.contains("://"))
+    let Some(reported) =
+        std::env::var("ORLOP_TEST_POSTGRES").ok().filter(|url| !url.is_empty() && !url.contains("://"))
     else {
         return println!("skipped: no PostgreSQL in ORLOP_TEST_POSTGRES; scripts/with-postgres provides one");
     };
     let schema = format!("t{}_planted", std::process::id());
-    let url = format!("{told} password={PASSWORD}");
+    let url = format!("{reported} password={PASSWORD}");
     let needles =
         look_everywhere(Programs::new(), vec![("ORLOP_STORE_URL", url), ("ORLOP_STORE_SCHEMA", schema.clone())]);
     let folders = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let dump = folders.map(|entry| entry.path().join("bin/pg_dump")).find(|path| path.exists());
     let Some(dump) = dump else { return println!("the rows of the database were not looked at: there is no pg_dump") };
-    let rows = std::process::Command::new(dump).args(["--inserts", "--schema", &schema, "--dbname", &told]).output();
+    let rows =
+        std::process::Command::new(dump).args(["--inserts", "--schema", &schema, "--dbname", &reported]).output();
     let rows = rows.expect("it runs").stdout;
     assert!(String::from_utf8_lossy(&rows).contains("INSERT INTO"), "there are rows");
     needles.look("the database", &rows);

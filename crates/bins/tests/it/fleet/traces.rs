@@ -175,11 +175,11 @@ fn a_correlation_id_is_in_job_environment_events_audit_and_logs() {
     let second = submit(&scheduler, &[("X-Request-Id", "another")], &own);
     let ended = job(&scheduler, &second);
     assert_eq!(ended["correlation_id"], "order-66");
-    let told = until("lines of the log", || {
+    let reported = until("lines of the log", || {
         let log = programs.log("s1");
         (log.contains("order-66") && log.matches("nightly-7").count() >= 3).then_some(log)
     });
-    let lines = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let lines = reported.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let of_jobs: Vec<Value> = lines.filter(|line| line["target"] == "orlop::jobs").collect();
     let complete = |line: &Value| {
         ["timestamp", "level", "message", "tenant", "job", "epoch", "correlation_id"]

@@ -167,8 +167,8 @@ fn a_store_that_was_emptied_or_damaged_is_never_taken_for_a_new_one() {
     let mut damaged = whole.clone();
     damaged[100..4000].fill(0xee);
     std::fs::write(&store, damaged).expect("it is damaged");
-    let told = bench.orlop_at("", &up);
-    assert!(told.code != 0 && told.err.contains("move it away"), "{told:?}");
+    let reported = bench.orlop_at("", &up);
+    assert!(reported.code != 0 && reported.err.contains("move it away"), "{reported:?}");
     // As `mv fleet.db* elsewhere` does.
     for entry in std::fs::read_dir(bench.data()).expect("its data").map(|entry| entry.expect("an entry")) {
         let name = entry.file_name().into_string().expect("a name");

@@ -78,25 +78,25 @@ fn a_real_api_server_asks_before_it_stores() {
     let circle = flow("circle", &json!({"steps": [step("a", &["b"], &json!({})), step("b", &["a"], &json!({}))]}));
     let refused = |object: &Value| {
         until("a refusal", || {
-            let told = cluster.try_create(&namespace, object);
-            if told.is_ok() {
+            let reported = cluster.try_create(&namespace, object);
+            if reported.is_ok() {
                 let kind = object["kind"].as_str().unwrap();
                 cluster.kubectl(&["-n", &namespace, "delete", kind, object["metadata"]["name"].as_str().unwrap()]);
             }
-            told.err()
+            reported.err()
         })
     };
-    let told = refused(&unknown);
+    let reported = refused(&unknown);
     assert!(
-        told.contains("The Performer \"unknown\" is invalid: spec: ") && told.contains("did you mean a100"),
-        "{told}"
+        reported.contains("The Performer \"unknown\" is invalid: spec: ") && reported.contains("did you mean a100"),
+        "{reported}"
     );
-    let told = refused(&circle);
-    assert!(told.contains("The JobFlow \"circle\" is invalid") && told.contains("spec.steps"), "{told}");
+    let reported = refused(&circle);
+    assert!(reported.contains("The JobFlow \"circle\" is invalid") && reported.contains("spec.steps"), "{reported}");
     // What is allowed may be told of all the same.
     let narrowed = performer("narrowed", &json!({"teeType": "sev", "teeRequired": true}));
-    let told = cluster.try_create(&namespace, &narrowed).unwrap();
-    assert!(told.contains("Warning: Narrowed: fewer nodes will do"), "{told}");
+    let reported = cluster.try_create(&namespace, &narrowed).unwrap();
+    assert!(reported.contains("Warning: Narrowed: fewer nodes will do"), "{reported}");
     // What fills in is another configuration, of which the server may hear later.
     let mut plain = 0;
     until("what is filled in", || {
@@ -118,6 +118,6 @@ fn a_real_api_server_asks_before_it_stores() {
     // Nobody answers: performers are stored, flows are not.
     operator.kill();
     cluster.create(&namespace, &unknown);
-    let told = cluster.try_create(&namespace, &circle).unwrap_err();
-    assert!(told.contains("failed calling webhook"), "{told}");
+    let reported = cluster.try_create(&namespace, &circle).unwrap_err();
+    assert!(reported.contains("failed calling webhook"), "{reported}");
 }

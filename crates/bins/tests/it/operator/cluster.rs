@@ -142,8 +142,8 @@ impl Cluster {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
         let done = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&done.stderr).into_owned();
-        if done.status.success() { Ok(told) } else { Err(told) }
+        let reported = String::from_utf8_lossy(&done.stderr).into_owned();
+        if done.status.success() { Ok(reported) } else { Err(reported) }
     }
 
     /// An object as it is.

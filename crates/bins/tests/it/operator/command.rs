@@ -146,7 +146,7 @@ async fn runs_end_with_the_codes_of_the_contract_and_are_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_is_not_there_is_told() {
+async fn a_cluster_that_is_not_there_is_reported() {
     let bench = Bench::new().await;
     kubeconfig(bench.dir.path(), "http://127.0.0.1:1");
     let (code, shown) = bench.orlop("list").await;

@@ -188,7 +188,7 @@ fn what_is_handed_in_goes_through_no_proxy_of_the_command() {
 }
 
 #[test]
-fn a_helper_that_fetches_ends_when_it_is_told_to() {
+fn a_helper_that_fetches_ends_when_it_is_reported_to() {
     let dir = tempfile::tempdir().unwrap();
     // It takes connections and answers none.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -215,8 +215,8 @@ fn without_an_order_it_says_what_it_is_for() {
     for arguments in [&["fetch"][..], &["run", "--", "true"], &["run", "true"], &[]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-helper"));
         let done = command.args(arguments).env_remove("ORLOP_PORTER").output().unwrap();
-        let told = String::from_utf8(done.stderr).unwrap();
-        assert_eq!(done.status.code(), Some(70), "{told}");
-        assert!(told.contains("usage: ") || told.contains("ORLOP_PORTER is not set"), "{told}");
+        let reported = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(70), "{reported}");
+        assert!(reported.contains("usage: ") || reported.contains("ORLOP_PORTER is not set"), "{reported}");
     }
 }

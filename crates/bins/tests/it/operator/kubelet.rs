@@ -35,10 +35,10 @@ impl Kubelet {
     /// These nodes, with the labels and amounts they have.
     pub(super) fn with_nodes(kubeconfig: PathBuf, nodes: Vec<Value>) -> Self {
         let (stop, nodes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(nodes)));
-        let (told, known) = (Arc::clone(&stop), Arc::clone(&nodes));
+        let (reported, known) = (Arc::clone(&stop), Arc::clone(&nodes));
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(play(kubeconfig, &told, &known));
+            runtime.block_on(play(kubeconfig, &reported, &known));
         });
         Self { stop, nodes, thread: Some(thread) }
     }

@@ -15,22 +15,25 @@ fn failing(name: &str, code: u32) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flow_that_no_operator_takes_up_is_told_with_what_to_do() {
+async fn a_flow_that_no_operator_takes_up_is_reported_with_what_to_do() {
     let bench = Bench::with(server(true)).await;
     bench.write("etl", &json!({"steps": [step("a", &[], &json!({}))]}));
     assert_eq!(bench.good("submit etl.json").await, "etl");
     for verb in ["get etl", "explain etl"] {
-        let told = bench.good(verb).await;
-        assert!(told.contains("no operator has taken flow `etl` up yet") && told.contains("`orlop operator"), "{told}");
-        assert!(told.contains("namespace `other`") && !told.contains("Pending"), "{told}");
+        let reported = bench.good(verb).await;
+        assert!(
+            reported.contains("no operator has taken flow `etl` up yet") && reported.contains("`orlop operator"),
+            "{reported}"
+        );
+        assert!(reported.contains("namespace `other`") && !reported.contains("Pending"), "{reported}");
     }
     assert!(bench.good("list").await.contains("no operator has taken this flow up yet"));
-    let (code, told) = bench.orlop("watch etl --timeout 13s").await;
-    assert!(code == 8 && told.matches("no operator has taken flow `etl` up yet").count() == 1, "{code} {told}");
+    let (code, reported) = bench.orlop("watch etl --timeout 13s").await;
+    assert!(code == 8 && reported.matches("no operator has taken flow `etl` up yet").count() == 1, "{code} {reported}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_waits_is_told_what_the_flow_waits_for() {
+async fn whoever_waits_is_reported_what_the_flow_waits_for() {
     let bench = Bench::new().await;
     let spec = |step: Value| json!({"steps": [step], "executionPolicy": {"concurrencyKey": "k"}});
     bench.write("first", &spec(json!({"name": "gate", "type": "Manual"})));
@@ -41,19 +44,19 @@ async fn whoever_waits_is_told_what_the_flow_waits_for() {
         "watch second --timeout 5s",
         "submit second.json --name third --watch --timeout 5s",
     ] {
-        let (code, told) = bench.orlop(words).await;
-        assert_eq!(code, 8, "{words}: {told}");
-        assert_eq!(told.matches(" Pending: ").count(), 1, "{words}: {told}");
-        assert!(told.contains("first"), "who holds the key is named: {told}");
+        let (code, reported) = bench.orlop(words).await;
+        assert_eq!(code, 8, "{words}: {reported}");
+        assert_eq!(reported.matches(" Pending: ").count(), 1, "{words}: {reported}");
+        assert!(reported.contains("first"), "who holds the key is named: {reported}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_is_tried_once_unless_its_template_says_more_and_its_failures_are_told() {
+async fn a_pod_is_tried_once_unless_its_template_says_more_and_its_failures_are_reported() {
     let bench = Bench::new().await;
     bench.write("once", &json!({"steps": [failing("a", 3)]}));
-    let (code, told) = bench.orlop("run once.json").await;
-    assert_eq!(code, 1, "{told}");
+    let (code, reported) = bench.orlop("run once.json").await;
+    assert_eq!(code, 1, "{reported}");
     let jobs = bench.server.look_all("jobs.batch");
     let rule = json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
     assert_eq!((&jobs[0]["spec"]["backoffLimit"], &jobs[0]["status"]["failed"]), (&json!(0), &json!(1)));
@@ -61,10 +64,10 @@ async fn a_pod_is_tried_once_unless_its_template_says_more_and_its_failures_are_
     let mut twice = failing("a", 3);
     twice["template"]["spec"]["backoffLimit"] = json!(1);
     bench.write("twice", &json!({"steps": [twice]}));
-    let (code, told) = bench.orlop("run twice.json").await;
+    let (code, reported) = bench.orlop("run twice.json").await;
     assert!(
-        code == 1 && told.contains("a Running: PodFailed: 1 of 2 pods failed, last: exit 3 of container `main`"),
-        "{told}"
+        code == 1 && reported.contains("a Running: PodFailed: 1 of 2 pods failed, last: exit 3 of container `main`"),
+        "{reported}"
     );
 }
 
@@ -74,8 +77,8 @@ async fn the_refusal_of_an_operator_is_what_explains_a_flow() {
     let mut moved = step("a", &[], &json!({}));
     moved["outputs"] = json!({"artifacts": [{"name": "o", "path": "/tmp/o"}]});
     bench.write("moved", &json!({"steps": [moved]}));
-    let (code, told) = bench.orlop("submit moved.json --wait").await;
-    assert!(code == 1 && told.contains("--helper-image"), "{told}");
+    let (code, reported) = bench.orlop("submit moved.json --wait").await;
+    assert!(code == 1 && reported.contains("--helper-image"), "{reported}");
     let why = bench.good("explain moved").await;
     assert!(why.starts_with("moved is Failed (ValidationFailed)"), "{why}");
     assert!(why.contains("was started without --helper-image and --artifact-url"), "{why}");
@@ -86,13 +89,13 @@ async fn a_retry_is_waited_for_and_a_step_that_never_started_has_no_log_for_a_re
     let bench = Bench::new().await;
     bench.write("bad", &json!({"steps": [failing("a", 3), step("b", &["a"], &json!({}))]}));
     assert_eq!(bench.orlop("run bad.json").await.0, 1);
-    let (code, told) = bench.orlop("retry bad --wait").await;
-    assert!(code == 1 && told.contains("bad-r2") && told.contains("Failed"), "{told}");
-    let told = bench.good("logs bad b").await;
+    let (code, reported) = bench.orlop("retry bad --wait").await;
+    assert!(code == 1 && reported.contains("bad-r2") && reported.contains("Failed"), "{reported}");
+    let reported = bench.good("logs bad b").await;
     assert!(
-        told.starts_with("no attempt of `b` has started, so it has no log; b is Skipped (DependencyFailed)"),
-        "{told}"
+        reported.starts_with("no attempt of `b` has started, so it has no log; b is Skipped (DependencyFailed)"),
+        "{reported}"
     );
-    let (code, told) = bench.orlop("retry bad --step a[0]").await;
-    assert_eq!((code, told.as_str()), (4, "error: flow `bad` has no step `a[0]`"), "it is no fan-out");
+    let (code, reported) = bench.orlop("retry bad --step a[0]").await;
+    assert_eq!((code, reported.as_str()), (4, "error: flow `bad` has no step `a[0]`"), "it is no fan-out");
 }

@@ -83,7 +83,7 @@ impl Bench {
     }
 
     /// Waits for words in the log: they are written beside the work, and may come after its metric.
-    fn told(&self, words: &str) {
+    fn reported(&self, words: &str) {
         until(words, || self.program().log().contains(words).then_some(()));
     }
 }
@@ -201,7 +201,7 @@ async fn a_renewed_certificate_is_taken_while_connections_are_live_and_a_wrong_p
             // The certificate of one pair with the key of another.
             bench.mount(&third.pair.chain, &second.pair.key);
             bench.metric("orlop_webhook_certificate_loads_total{result=\"failed\"} 1");
-            bench.told("the one in use stays");
+            bench.reported("the one in use stays");
             // What says nothing for ten seconds is let go.
             assert!(old.review("/validate-jobflow", &good()).is_ok(), "a live connection goes on");
             assert!(connect(&second).is_ok() && connect(&third).is_err());
@@ -231,11 +231,11 @@ async fn it_is_not_ready_before_there_is_a_certificate() {
     bench.start("127.0.0.1:0").await;
     apart(move || {
         let (issued, address) = (issue(0), bench.program().webhook());
-        let told = until("a word on the certificate", || {
+        let reported = until("a word on the certificate", || {
             let (code, text) = bench.program().get("/readyz");
             (code == 503 && text.contains("webhook: its certificate cannot be used")).then_some(text)
         });
-        assert!(told.contains("certs/tls.crt: No such file or directory"), "{told}");
+        assert!(reported.contains("certs/tls.crt: No such file or directory"), "{reported}");
         assert_eq!(bench.program().get("/healthz").0, 200);
         assert!(Https::connect(&address, &[&issued.authority]).is_err());
         bench.mount(&issued.pair.chain, &issued.pair.key);

@@ -113,7 +113,7 @@ fn planted_secrets_are_in_no_output_no_log_no_record_and_no_question() {
 }
 
 #[test]
-fn advice_raises_wishes_and_is_told() {
+fn advice_raises_wishes_and_is_reported() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "torch==2.1.0\n");
     let endpoint =
@@ -177,14 +177,14 @@ fn a_silent_model_costs_time_and_nothing_else() {
     let gave = Bench::gives(command);
     assert!(started.elapsed().as_secs() < 60);
     assert_eq!(gave.err.matches("gpt-4o is asked for advice on requirements").count(), 1, "{gave:?}");
-    let told = gave.json();
-    assert_eq!(told["ok"], true);
-    let warnings = told["warnings"].as_array().cloned().unwrap_or_default();
+    let reported = gave.json();
+    assert_eq!(reported["ok"], true);
+    let warnings = reported["warnings"].as_array().cloned().unwrap_or_default();
     let advice: Vec<&str> =
         warnings.iter().filter_map(Value::as_str).filter(|warning| warning.contains("unavailable")).collect();
     // A plan has up to four questions: after the first nobody waits again.
     let why = "advice on requirements unavailable (no answer in time), using rules; nothing more is asked in this run";
     assert_eq!((advice, endpoint.asked().len()), (vec![why], 3));
     let rules = bench.run("plan", &["--output", "json"]).json();
-    assert_eq!(told["data"]["requirements"]["cpu_cores"], rules["data"]["requirements"]["cpu_cores"]);
+    assert_eq!(reported["data"]["requirements"]["cpu_cores"], rules["data"]["requirements"]["cpu_cores"]);
 }

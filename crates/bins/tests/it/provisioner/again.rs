@@ -21,10 +21,10 @@ fn later(site: &Site, times: u32, args: &[&str]) -> Gave {
 
 /// Asserts that there is one server, of another deployment than before.
 fn assert_another(site: &Site, gave: &Gave, before: &Value, what: &str) {
-    let told = gave.json();
-    assert_eq!((gave.code, &told["data"]["status"]), (0, &"Ready".into()), "{what}: {gave:?}");
-    assert_ne!(told["data"]["deployment_id"], before["deployment_id"], "{what}");
-    assert!(told["warnings"].to_string().contains("another deployment is made"), "{what}: {gave:?}");
+    let reported = gave.json();
+    assert_eq!((gave.code, &reported["data"]["status"]), (0, &"Ready".into()), "{what}: {gave:?}");
+    assert_ne!(reported["data"]["deployment_id"], before["deployment_id"], "{what}");
+    assert!(reported["warnings"].to_string().contains("another deployment is made"), "{what}: {gave:?}");
     assert_eq!(site.counts(), [1, 1, 1, 1], "{what}");
 }
 

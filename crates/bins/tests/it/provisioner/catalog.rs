@@ -41,20 +41,20 @@ fn a_file_takes_the_place_of_the_table_at_the_first_site() {
     let bench = Bench::new();
     bench.file("hosts.json", r#"{"hosts":[{"id":"1","uid":"u1","node_type":"own_type","architecture.smt_size":"8","main_memory.ram_size":"17179869184","storage_devices.0.size":"250000000000","su_factor":"0.5"}]}"#);
     let gave = run(&bench, &["nodes", "--site", "mine,nrp", "--catalog-file", "hosts.json", "--output", "json"]);
-    let told: Vec<(Value, Value, Value)> = nodes(&gave)
+    let reported: Vec<(Value, Value, Value)> = nodes(&gave)
         .into_iter()
         .map(|node| (node["site"].clone(), node["node_type"].clone(), node["su_per_hour"].clone()))
         .collect();
     let wanted =
         [("mine".into(), "own_type".into(), 0.5.into()), ("nrp".into(), "compute_haswell".into(), Value::Null)];
-    assert_eq!(told, wanted, "{gave:?}");
+    assert_eq!(reported, wanted, "{gave:?}");
     let sources: Vec<Value> =
         gave.json()["data"]["sites"].as_array().expect("sites").iter().map(|site| site["source"].clone()).collect();
     assert_eq!(sources, ["file", "embedded"]);
 }
 
 #[test]
-fn images_and_sites_are_told_without_credentials() {
+fn images_and_sites_are_reported_without_credentials() {
     let bench = Bench::new();
     let images = run(&bench, &["images", "--site", "uc"]);
     assert_eq!(images.code, 0, "{images:?}");
@@ -65,8 +65,8 @@ fn images_and_sites_are_told_without_credentials() {
     insta::assert_snapshot!(sites.out);
     let document = run(&bench, &["sites", "--output", "json"]);
     assert!(!document.out.contains("planted-p"), "{document:?}");
-    let told = |site: &Value| format!("{} {} {}", site["site"], site["kind"], site["credentials"]);
-    let all: Vec<String> = document.json()["data"]["sites"].as_array().expect("sites").iter().map(told).collect();
+    let reported = |site: &Value| format!("{} {} {}", site["site"], site["kind"], site["credentials"]);
+    let all: Vec<String> = document.json()["data"]["sites"].as_array().expect("sites").iter().map(reported).collect();
     insta::assert_snapshot!(all.join("\n"));
 }
 
@@ -140,11 +140,11 @@ fn the_public_description_comes_before_the_table_and_is_kept() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "flask\n");
     let description = Description::new(200, NODES);
-    let types = |told: &Value| {
-        let all = told["data"]["nodes"].as_array().cloned().unwrap_or_default();
+    let types = |reported: &Value| {
+        let all = reported["data"]["nodes"].as_array().cloned().unwrap_or_default();
         let all: Vec<String> =
             all.iter().map(|node| format!("{} {} {}", node["node_type"], node["hosts"], node["free"])).collect();
-        format!("{}: {}", told["data"]["sites"][0]["source"], all.join(", "))
+        format!("{}: {}", reported["data"]["sites"][0]["source"], all.join(", "))
     };
     let nodes = ["catalog", "nodes", "--site", "uc"];
     let public = "\"public\": \"compute_new\" 1 null, \"gpu_new\" 1 null";
@@ -174,9 +174,9 @@ fn without_a_description_the_table_takes_its_place_with_a_warning() {
             "it cannot be reached",
         ),
     ] {
-        let told = described(&bench, &description.url, &["catalog", "nodes", "--site", "uc"]);
-        assert_eq!(told["data"]["sites"][0]["source"], "embedded");
-        let warnings = told["warnings"].to_string();
+        let reported = described(&bench, &description.url, &["catalog", "nodes", "--site", "uc"]);
+        assert_eq!(reported["data"]["sites"][0]["source"], "embedded");
+        let warnings = reported["warnings"].to_string();
         assert!(warnings.contains(why) && warnings.contains("the built-in table takes its place"), "{warnings}");
     }
     let mut command = bench.command(&["catalog", "nodes"]);
@@ -228,8 +228,8 @@ mod live {
         }
         let gave = site.run(&["catalog", "images"]);
         insta::assert_snapshot!(gave.out);
-        let told = site.run(&["catalog", "images", "--output", "json"]).json();
-        let images = told["data"]["images"].as_array().cloned().unwrap_or_default();
+        let reported = site.run(&["catalog", "images", "--output", "json"]).json();
+        let images = reported["data"]["images"].as_array().cloned().unwrap_or_default();
         assert_eq!((images.len(), &images[3]["trusted"], &images[3]["user"]), (4, &false.into(), &"debian".into()));
     }
     #[test]
@@ -241,9 +241,9 @@ mod live {
             r#"{"hosts":[{"id":"1","uid":"u1","node_type":"own_type","vcpus":8,"memory_mb":16384,"local_gb":250}]}"#,
         );
         let gave = site.run(&["catalog", "nodes", "--catalog-file", "hosts.json", "--output", "json"]);
-        let told = nodes(&gave);
-        assert_eq!((gave.json()["data"]["sites"][0]["source"].clone(), told.len()), ("file".into(), 1), "{gave:?}");
-        assert_eq!((&told[0]["node_type"], &told[0]["free"]), (&"own_type".into(), &Value::Null));
+        let reported = nodes(&gave);
+        assert_eq!((gave.json()["data"]["sites"][0]["source"].clone(), reported.len()), ("file".into(), 1), "{gave:?}");
+        assert_eq!((&reported[0]["node_type"], &reported[0]["free"]), (&"own_type".into(), &Value::Null));
         let nothing = site.run(&["catalog", "nodes"]);
         assert!(
             nothing.out.contains("test: its hosts are hidden by the site; name them with --catalog-file"),

@@ -107,7 +107,7 @@ fn without_a_terminal_what_costs_much_needs_an_agreement() {
 }
 
 #[test]
-fn credentials_are_told_apart_before_anything_is_made() {
+fn credentials_are_distinguished_before_anything_is_made() {
     let site = Site::new();
     let with = |change: &dyn Fn(&mut std::process::Command)| {
         let mut command = site.command(&Site::demo(&["--output", "json"]));
@@ -267,7 +267,7 @@ fn two_runs_of_one_deployment_and_names_that_are_taken() {
 }
 
 #[test]
-fn what_is_missing_is_told_before_anything_is_made() {
+fn what_is_missing_is_reported_before_anything_is_made() {
     let site = Site::new();
     let code = |args: &[&str]| {
         let gave = site.apply(&[&["--output", "json"], args].concat());
@@ -410,7 +410,7 @@ fn a_site_that_lists_no_hosts_has_no_capacity_and_nothing_is_made() {
 }
 
 #[test]
-fn a_clock_that_is_off_is_told_and_dates_are_those_of_the_cloud() {
+fn a_clock_that_is_off_is_reported_and_dates_are_those_of_the_cloud() {
     let site = Site::new();
     site.cloud.world().clock_ahead = 7200;
     let gave = site.apply(&["--output", "json", "--lease-duration", "5"]);

@@ -35,7 +35,7 @@ fn an_address_of_http_that_an_entry_names_is_used_with_a_warning() {
 }
 
 #[test]
-fn keys_of_an_entry_that_are_not_used_are_told_once_each() {
+fn keys_of_an_entry_that_are_not_used_are_reported_once_each() {
     let site = Site::new();
     let auth = auth(&site, "127.0.0.1");
     let entry =

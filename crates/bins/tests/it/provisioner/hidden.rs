@@ -23,9 +23,9 @@ fn plan(site: &Site, more: &[&str]) -> Gave {
 }
 
 #[test]
-fn hosts_that_a_site_hides_are_told_as_such_and_flavors_count_for_virtual_machines_only() {
+fn hosts_that_a_site_hides_are_reported_as_such_and_flavors_count_for_virtual_machines_only() {
     let site = site();
-    let told = |more: &[&str]| {
+    let reported = |more: &[&str]| {
         let gave = plan(&site, more);
         let document = gave.json();
         assert!(!gave.out.contains("ncar") && !gave.out.contains("chi@"), "nothing of Chameleon: {gave:?}");
@@ -38,19 +38,22 @@ fn hosts_that_a_site_hides_are_told_as_such_and_flavors_count_for_virtual_machin
     let hidden = "the hosts of test are hidden by the site: name them with --catalog-file";
     let large = ["--ram", "900"];
     assert_eq!(
-        told(&large),
+        reported(&large),
         (11, "hosts_hidden".into(), format!("no virtual machine fits, and {hidden}")),
         "a machine of the default kind"
     );
     let host = format!("{hidden}, or take a virtual machine with --kind vm");
-    assert_eq!(told(&["--kind", "baremetal"]), (11, "hosts_hidden".into(), host.clone()));
-    assert_eq!(told(&["--kind", "baremetal", "--node-type", "compute_x"]), (11, "hosts_hidden".into(), host.clone()));
-    let (code, word, words) = told(&["--kind", "vm", "--ram", "900"]);
+    assert_eq!(reported(&["--kind", "baremetal"]), (11, "hosts_hidden".into(), host.clone()));
+    assert_eq!(
+        reported(&["--kind", "baremetal", "--node-type", "compute_x"]),
+        (11, "hosts_hidden".into(), host.clone())
+    );
+    let (code, word, words) = reported(&["--kind", "vm", "--ram", "900"]);
     assert_eq!((code, word), (11, "nothing_fits".into()), "{words}");
     assert!(words.contains("no type has 900 GiB of memory (largest"), "{words}");
     // Where no flavor is known either, there is nothing to compare.
     site.cloud.world().flavors.retain(|flavor| flavor["name"] == "baremetal");
-    assert_eq!(told(&[]).2, host);
+    assert_eq!(reported(&[]).2, host);
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn a_cloud_without_reservations_has_no_hosts_to_lease_and_no_table_of_another_cl
 }
 
 #[test]
-fn hosts_are_hidden_by_whatever_status_and_no_other_is_told() {
+fn hosts_are_hidden_by_whatever_status_and_no_other_is_reported() {
     for status in [403, 404, 405] {
         let document = plan(&hiding(status), &["--kind", "baremetal"]).json();
         let message = document["error"]["message"].as_str().unwrap_or_default();

@@ -105,8 +105,8 @@ fn flags_of_machines_are_refused_for_hosts_and_seen_in_plan_and_catalogue() {
     assert_eq!(code(&["--kind", "vm", "--flavor", "nothing"]), "2 unknown_type");
     site.assert_nothing("refused");
     let plan = ["plan", "--repo", "repo", "--allow-local", "--kind", "vm", "--lease-duration", "10"];
-    let told = site.run(&plan);
-    assert!(told.out.contains("1. m1.medium at test, a virtual machine: 4 threads, 8 GiB"), "{told:?}");
+    let reported = site.run(&plan);
+    assert!(reported.out.contains("1. m1.medium at test, a virtual machine: 4 threads, 8 GiB"), "{reported:?}");
     let offering = &site.run(&[&plan[..], &["--output", "json"]].concat()).json()["data"]["offerings"][0];
     assert_eq!(offering["flavor"], serde_json::json!({"id": "3", "vgpu": false, "reserved": true}));
     assert_eq!(offering["su_milli"], 834, "4 of 48 threads for 10 h");

@@ -8,7 +8,7 @@ fn analyze(bench: &Bench, args: &[&str]) -> Gave {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_told_as_such_and_no_ref() {
+fn a_folder_that_is_not_there_is_reported_as_such_and_no_ref() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "flask\n");
     let gave = analyze(&bench, &["--repo", "nowhere"]);
@@ -41,7 +41,7 @@ fn a_bad_name_of_a_server_is_refused_by_the_plan_already() {
 }
 
 #[test]
-fn a_type_that_is_nowhere_is_told_with_the_types_of_all_sites_that_were_named() {
+fn a_type_that_is_nowhere_is_reported_with_the_types_of_all_sites_that_were_named() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "flask\n");
     let gave = bench.run("plan", &["--site", "uc,tacc", "--node-type", "typo"]);

@@ -44,8 +44,8 @@ fn a_keypair_that_is_left_alone_is_listed_and_removed() {
     for name in ["orlop-k-aaaaaaaaaa", "orlop-k-bbbbbbbbbb", "orlop-k-somebody", "mine"] {
         site.cloud.world().add_keypair(name, "ssh-ed25519 AAAA");
     }
-    let kinds = |told: &serde_json::Value, key: &str| {
-        let all = told["data"][key].as_array().expect("a list").clone();
+    let kinds = |reported: &serde_json::Value, key: &str| {
+        let all = reported["data"][key].as_array().expect("a list").clone();
         all.iter()
             .map(|one| format!("{} {}", one["kind"].as_str().unwrap_or("-"), one["id"].as_str().unwrap_or("-")))
             .collect::<Vec<_>>()
@@ -94,7 +94,7 @@ fn a_deployment_whose_journal_is_damaged_keeps_its_name_and_goes_by_its_id() {
 
 /// Neither a lease of a name that the user gave nor a key of such a name bears a mark: the other lines tell them.
 #[test]
-fn what_bears_no_mark_is_told_by_the_lines_that_are_not_damaged() {
+fn what_bears_no_mark_is_reported_by_the_lines_that_are_not_damaged() {
     let site = Site::new();
     let front = ["apply", "--repo", "repo", "--allow-local", "--server-name", "demo", "--lease-name", "mine"];
     let key = ["--create-key", "--key-name", "my-key", "--output", "json"];
@@ -163,16 +163,20 @@ fn what_is_left_when_the_time_for_removing_is_spent_is_listed() {
     until("the key to be gone", || site.remains().keypairs.is_empty().then_some(()));
     site.later(Duration::from_secs(2000));
     let gave = Site::waited(child);
-    let told = gave.json();
+    let reported = gave.json();
     let lease = site.remains().leases.join("");
     let lease = lease.split_whitespace().next().expect("a lease");
-    assert_eq!((gave.code, &told["exit_code"], &told["ok"]), (12, &12.into(), &false.into()), "{gave:?}");
-    assert_eq!((&told["error"]["code"], &told["data"]["status"]), (&"leftover".into(), &"Leftover".into()), "{gave:?}");
-    let message = told["error"]["message"].as_str().expect("words");
+    assert_eq!((gave.code, &reported["exit_code"], &reported["ok"]), (12, &12.into(), &false.into()), "{gave:?}");
+    assert_eq!(
+        (&reported["error"]["code"], &reported["data"]["status"]),
+        (&"leftover".into(), &"Leftover".into()),
+        "{gave:?}"
+    );
+    let message = reported["error"]["message"].as_str().expect("words");
     let front = format!("LEFT BEHIND: lease {lease} (test, until ");
     let rest = message.strip_prefix(&front).unwrap_or_else(|| panic!("the lease first: {message}"));
     assert!(rest.ends_with(" SU/h)") && !rest.contains(';'), "{message}");
-    let left = told["data"]["leftovers"].as_array().expect("a list").clone();
+    let left = reported["data"]["leftovers"].as_array().expect("a list").clone();
     assert_eq!((left.len(), &site.info()["leftovers"]), (1, &left.into()), "in the state file too");
     assert_eq!(site.counts(), [1, 0, 0, 0], "the rest is gone");
     site.cloud.faults().clear();

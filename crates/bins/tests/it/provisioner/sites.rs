@@ -72,14 +72,14 @@ fn what_fails_at_one_site_is_removed_there_and_goes_on_at_the_next() {
     let both = Two::new();
     both.break_one();
     let gave = both.run(&Two::demo(&[]));
-    let told = gave.json();
-    let data = &told["data"];
+    let reported = gave.json();
+    let data = &reported["data"];
     assert_eq!((gave.code, &data["site"], &data["status"]), (0, &"two".into(), &"Ready".into()), "{gave:?}");
     both.one.assert_nothing("rolled back");
     assert_eq!(both.two.counts(), [1, 1, 1, 1]);
     assert_eq!(data["attempt"], 3, "two types of hosts were tried before: {gave:?}");
-    assert!(told["warnings"].to_string().contains("site two is tried next"), "{gave:?}");
-    assert_eq!(told["metrics"]["api_calls"], both.calls().iter().sum::<usize>(), "those of both sites");
+    assert!(reported["warnings"].to_string().contains("site two is tried next"), "{gave:?}");
+    assert_eq!(reported["metrics"]["api_calls"], both.calls().iter().sum::<usize>(), "those of both sites");
     assert_eq!(both.known(), [["two", "Ready"], ["one", "Failed"]].map(|row| row.map(Value::from)));
     assert_eq!(both.run(&["status", "demo", "--output", "json"]).json()["data"]["site"], "two");
     assert_eq!(both.run(&["destroy", "demo"]).code, 0);
@@ -112,11 +112,14 @@ fn a_type_that_only_the_next_site_has_leads_there() {
     let planned = both.run(&[&plan[..], &flags].concat());
     assert_eq!((planned.code, &planned.json()["data"]["offerings"][0]["site"]), (0, &"two".into()), "{planned:?}");
     let gave = both.run(&Two::demo(&flags));
-    let told = gave.json();
-    assert_eq!((gave.code, &told["data"]["site"]), (0, &"two".into()), "{gave:?}");
-    for told in [&planned.json(), &told] {
-        let warnings = told["warnings"].to_string();
-        assert!(warnings.contains("`only_two` is unknown") && warnings.contains("site two is tried next"), "{told}");
+    let reported = gave.json();
+    assert_eq!((gave.code, &reported["data"]["site"]), (0, &"two".into()), "{gave:?}");
+    for reported in [&planned.json(), &reported] {
+        let warnings = reported["warnings"].to_string();
+        assert!(
+            warnings.contains("`only_two` is unknown") && warnings.contains("site two is tried next"),
+            "{reported}"
+        );
     }
     let alone = both.run(&Two::demo(&["--new", "--node-type", "nothing"]));
     assert_eq!((alone.code, &alone.json()["error"]["code"]), (2, &"unknown_type".into()), "{alone:?}");
@@ -136,14 +139,14 @@ fn a_site_that_is_away_is_named_and_passed_over() {
     });
     let [apply, plan, nodes, images, alone] = begun.map(|(what, child)| {
         let gave = Site::waited(child);
-        let (code, told) = (gave.code, gave.json());
-        let is_named = told["warnings"].to_string().contains("site one is passed over: ");
+        let (code, reported) = (gave.code, gave.json());
+        let is_named = reported["warnings"].to_string().contains("site one is passed over: ");
         assert_eq!(
             (code, is_named),
             if what.ends_with("--site one --output json") { (7, false) } else { (0, true) },
             "{what}: {gave:?}"
         );
-        told
+        reported
     });
     assert_eq!((&apply["data"]["site"], &apply["data"]["attempt"]), (&"two".into(), &1.into()), "{apply}");
     assert_eq!(both.two.counts(), [1, 1, 1, 1]);
@@ -159,7 +162,7 @@ fn a_site_that_refuses_the_credential_is_named_where_there_are_several() {
     let path = both.one.bench.path("clouds.yaml");
     let text = std::fs::read_to_string(&path).expect("the clouds");
     std::fs::write(&path, text.replacen(PASSWORD, "planted-wrong-password", 1)).expect("the clouds");
-    let told = |args: &[&str]| {
+    let reported = |args: &[&str]| {
         let gave = both.run(args);
         assert_eq!(gave.code, 6, "{args:?}: {gave:?}");
         gave.json()["error"]["message"].as_str().expect("words").to_owned()
@@ -168,9 +171,9 @@ fn a_site_that_refuses_the_credential_is_named_where_there_are_several() {
     let nodes = ["catalog", "nodes", "--site", "one,two", "--output", "json"];
     let images = ["catalog", "images", "--site", "one,two", "--output", "json"];
     for args in [&Two::demo(&[])[..], &plan("one,two"), &nodes, &images] {
-        assert!(told(args).starts_with("site one: identity POST /auth/tokens: "), "{args:?}: {}", told(args));
+        assert!(reported(args).starts_with("site one: identity POST /auth/tokens: "), "{args:?}: {}", reported(args));
     }
-    assert!(told(&plan("one")).starts_with("identity POST /auth/tokens: "));
+    assert!(reported(&plan("one")).starts_with("identity POST /auth/tokens: "));
     both.one.assert_nothing("refused");
 }
 
@@ -271,16 +274,16 @@ fn a_free_host_is_waited_for_at_all_sites_and_taken_where_it_is() {
     both.one.cloud.world().taken.remove("2");
     both.one.later(Duration::from_secs(61));
     let gave = Site::waited(child);
-    let told = gave.json();
+    let reported = gave.json();
     assert_eq!(
-        (gave.code, &told["data"]["site"], &told["data"]["status"]),
+        (gave.code, &reported["data"]["site"], &reported["data"]["status"]),
         (0, &"one".into(), &"Ready".into()),
         "{gave:?}"
     );
-    assert_eq!((posts(), &told["data"]["attempt"]), ([1, 0], &1.into()), "no lease on speculation");
+    assert_eq!((posts(), &reported["data"]["attempt"]), ([1, 0], &1.into()), "no lease on speculation");
     both.two.assert_nothing("nothing was made there but a key, which is gone");
     assert_eq!(both.one.counts(), [1, 1, 1, 1]);
-    assert_eq!(told["metrics"]["api_calls"], both.calls().iter().sum::<usize>(), "those of both sites");
+    assert_eq!(reported["metrics"]["api_calls"], both.calls().iter().sum::<usize>(), "those of both sites");
     assert_eq!(both.run(&["destroy", "demo"]).code, 0);
     // In vain: exit 11, and nothing is left anywhere.
     both.one.later(Duration::ZERO);
@@ -315,13 +318,13 @@ fn resume_goes_on_at_the_next_site_with_what_was_asked_for() {
         command.current_dir(both.one.bench.path("elsewhere"));
         command
     });
-    let told = gave.json();
+    let reported = gave.json();
     assert_eq!(
-        (gave.code, &told["data"]["site"], &told["data"]["status"]),
+        (gave.code, &reported["data"]["site"], &reported["data"]["status"]),
         (0, &"two".into(), &"Ready".into()),
         "{gave:?}"
     );
-    assert_eq!(told["data"]["su_estimate"], "7 SU", "as it was asked for: {gave:?}");
+    assert_eq!(reported["data"]["su_estimate"], "7 SU", "as it was asked for: {gave:?}");
     both.one.assert_nothing("rolled back");
     assert_eq!(both.two.counts(), [1, 1, 1, 1]);
     assert_eq!(both.known(), [["two", "Ready"], ["one", "Failed"]].map(|row| row.map(Value::from)));

@@ -9,7 +9,7 @@ use orlop_cloud::testing::openstack::Fault;
 use super::cloud::Site;
 
 #[test]
-fn a_lease_starts_as_early_as_the_site_allows_and_a_later_start_is_told() {
+fn a_lease_starts_as_early_as_the_site_allows_and_a_later_start_is_reported() {
     let site = Site::new();
     let args = ["apply", "--repo", "repo", "--allow-local", "--server-name", "demo", "--key-path", "key.pub"];
     let args = [&args[..], &["--verify", "none"]].concat();
@@ -28,7 +28,7 @@ fn a_lease_starts_as_early_as_the_site_allows_and_a_later_start_is_told() {
 }
 
 #[test]
-fn a_server_is_told_before_what_a_request_without_an_answer_may_have_made_is_watched_for() {
+fn a_server_is_reported_before_what_a_request_without_an_answer_may_have_made_is_watched_for() {
     let site = Site::new();
     site.cloud.faults().on("reservation POST /leases", Fault::Status(503), 1);
     let child = Site::begun(site.with_own_time(site.command(&Site::demo(&[]))));
@@ -40,9 +40,9 @@ fn a_server_is_told_before_what_a_request_without_an_answer_may_have_made_is_wat
     site.later(Duration::from_secs(300));
     let gave = Site::waited(child);
     assert_eq!(gave.code, 0, "{gave:?}");
-    let told = gave.err.find("Complete! SSH: cc@").expect("it is told");
+    let reported = gave.err.find("Complete! SSH: cc@").expect("it is told");
     let watched = gave.err.find("watching for what a request without an answer may have made").expect("it is told");
-    assert!(told < watched, "{gave:?}");
+    assert!(reported < watched, "{gave:?}");
     assert!(gave.out.contains("Complete! SSH: cc@"), "it is the result too: {gave:?}");
 }
 

@@ -54,7 +54,7 @@ fn a_worker_makes_it_ready_and_once_it_is_idle_it_leaves_and_all_of_it_goes() {
 }
 
 #[test]
-fn a_worker_that_does_not_join_is_told_and_everything_kept() {
+fn a_worker_that_does_not_join_is_reported_and_everything_kept() {
     let (mut site, token, programs) = (Site::new(), Token::new(), Programs::new());
     site.fleet_token = Some(programs.client_token());
     if answers_at_22(&site).is_none() {

@@ -65,7 +65,7 @@ pub(super) fn read_lock(text: &str, sink: &mut Sink<'_>) {
 mod tests {
     use super::*;
 
-    fn told(read: fn(&str, &mut Sink<'_>), text: &str) -> String {
+    fn reported(read: fn(&str, &mut Sink<'_>), text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new("Cargo.toml", &mut facts, &mut notes));
         facts.iter().map(|fact| format!("{:?} {:?}", fact.strength, fact.finding)).collect::<Vec<_>>().join(" · ")
@@ -83,17 +83,17 @@ mod tests {
             ("[x", ""),
         ];
         for (text, wanted) in table {
-            assert_eq!(told(read, text), wanted, "{text}");
+            assert_eq!(reported(read, text), wanted, "{text}");
         }
     }
 
     #[test]
     fn thirty_members_are_large() {
         let members = |count: usize| format!("[workspace]\nmembers=[{}]", "'a',".repeat(count));
-        assert_eq!(told(read, &members(29)), "Target Class(Compiled)");
-        assert_eq!(told(read, &members(30)), "Target Class(LargeCompiled)");
+        assert_eq!(reported(read, &members(29)), "Target Class(Compiled)");
+        assert_eq!(reported(read, &members(30)), "Target Class(LargeCompiled)");
         let lock = |count: usize| "[[package]]\nname='a'\nversion='1'\n".repeat(count);
-        assert_eq!(told(read_lock, &lock(29)), "");
-        assert_eq!(told(read_lock, &lock(30)), "Target Class(LargeCompiled)");
+        assert_eq!(reported(read_lock, &lock(29)), "");
+        assert_eq!(reported(read_lock, &lock(30)), "Target Class(LargeCompiled)");
     }
 }

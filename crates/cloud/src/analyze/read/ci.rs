@@ -44,12 +44,12 @@ mod tests {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         let text = "jobs:\n  a:\n    runs-on: ubuntu-20.04\n    strategy:\n      matrix:\n        python-version: [3.8, \"3.10\"]\n        os: [ubuntu-latest, windows-2022]\n";
         read(text, &mut Sink::new(".github/workflows/ci.yml", &mut facts, &mut notes));
-        let told = facts
+        let reported = facts
             .iter()
             .map(|fact| format!("{} {:?} {:?}", fact.line, fact.strength, fact.finding))
             .collect::<Vec<_>>()
             .join("\n");
-        insta::assert_snapshot!(told, @r"
+        insta::assert_snapshot!(reported, @r"
         3 Weak Os(Os { kind: Ubuntu, version: Version { major: 20, minor: 4 }, mapped: false })
         6 Weak Python(Version { major: 3, minor: 8 })
         6 Weak Python(Version { major: 3, minor: 10 })

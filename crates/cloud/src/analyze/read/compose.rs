@@ -132,7 +132,7 @@ fn devices(service: &Value, text: &str, sink: &mut Sink<'_>) {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn reported(text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new("compose.yml", &mut facts, &mut notes));
         let facts =
@@ -165,7 +165,7 @@ services:
     environment:
       - ES_JAVA_OPTS=-Xms2g -Xmx4g
 "#;
-        insta::assert_snapshot!(told(text), @r#"
+        insta::assert_snapshot!(reported(text), @r#"
         4 Hard gpu-image Gpu(Some(Nvidia))
         4 Hard cuda-image Cuda(Version { major: 12, minor: 1 })
         4 Target class-of-image Class(DeepLearning)
@@ -182,14 +182,15 @@ services:
 
     #[test]
     fn other_ways_to_ask_for_cards() {
-        assert!(told("services: {a: {runtime: nvidia}}").contains("compose-runtime Gpu(Some(Nvidia))"));
-        assert!(told("services: {a: {gpus: all}}").contains("compose-gpus Gpu(Some(Nvidia))"));
-        assert!(told("services: {a: {gpus: [{driver: amd, count: 1}]}}").contains("compose-device Gpu(Some(Amd))"));
-        assert!(told("services: {a: {environment: {CUDA_VISIBLE_DEVICES: ''}}}").contains("CpuOnly"));
-        assert!(told("services: {a: {environment: ['CUDA_VISIBLE_DEVICES=-1']}}").contains("CpuOnly"));
-        assert!(told("services: {a: {platform: linux/arm64}}").contains("Arch(Arm64)"));
+        assert!(reported("services: {a: {runtime: nvidia}}").contains("compose-runtime Gpu(Some(Nvidia))"));
+        assert!(reported("services: {a: {gpus: all}}").contains("compose-gpus Gpu(Some(Nvidia))"));
+        assert!(reported("services: {a: {gpus: [{driver: amd, count: 1}]}}").contains("compose-device Gpu(Some(Amd))"));
+        assert!(reported("services: {a: {environment: {CUDA_VISIBLE_DEVICES: ''}}}").contains("CpuOnly"));
+        assert!(reported("services: {a: {environment: ['CUDA_VISIBLE_DEVICES=-1']}}").contains("CpuOnly"));
+        assert!(reported("services: {a: {platform: linux/arm64}}").contains("Arch(Arm64)"));
         assert!(
-            !told("services: {a: {deploy: {resources: {reservations: {devices: [{driver: fpga}]}}}}}").contains("Gpu")
+            !reported("services: {a: {deploy: {resources: {reservations: {devices: [{driver: fpga}]}}}}}")
+                .contains("Gpu")
         );
     }
 
@@ -197,7 +198,7 @@ services:
     fn a_block_that_many_services_repeat_is_read() {
         let services: Vec<String> = (0..300).map(|n| format!("  s{n}: {{<<: *base, image: x}}")).collect();
         let text = format!("x-base: &base {{restart: always, mem_limit: 1g}}\nservices:\n{}\n", services.join("\n"));
-        assert!(told(&text).contains("Service(\"s99\""));
+        assert!(reported(&text).contains("Service(\"s99\""));
     }
 
     #[test]
@@ -209,8 +210,8 @@ services:
             let nine = vec![format!("*{before}"); 9].join(", ");
             bomb.push_str(&format!("{name}: &{name} [{nine}]\n"));
         }
-        assert!(told(&bomb).contains("cannot be read") || told(&bomb).is_empty());
-        assert!(told("services: [").contains("compose.yml cannot be read and gives nothing"));
-        assert_eq!(told("services: 3"), "");
+        assert!(reported(&bomb).contains("cannot be read") || reported(&bomb).is_empty());
+        assert!(reported("services: [").contains("compose.yml cannot be read and gives nothing"));
+        assert_eq!(reported("services: 3"), "");
     }
 }

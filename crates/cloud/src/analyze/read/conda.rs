@@ -97,7 +97,7 @@ fn judge(name: &str, version: Option<String>, locked: bool, at: At<'_>, sink: &m
 mod tests {
     use super::*;
 
-    fn told(read: fn(&str, &mut Sink<'_>), text: &str) -> (String, Vec<String>) {
+    fn reported(read: fn(&str, &mut Sink<'_>), text: &str) -> (String, Vec<String>) {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new("environment.yml", &mut facts, &mut notes));
         let facts = facts.iter().filter(|fact| !fact.rule.starts_with("class"));
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn conda_environments() {
         let text = "name: x\nchannels: [pytorch]\ndependencies:\n  - python=3.8\n  - pytorch::pytorch=1.12.1\n  - cudatoolkit=11.3\n  - cudnn\n  - numpy>=1.20\n  - pip:\n    - jax[cuda12]\n";
-        insta::assert_snapshot!(told(read, text).0, @r"
+        insta::assert_snapshot!(reported(read, text).0, @r"
         4 Target Python(Version { major: 3, minor: 8 })
         5 Target Gpu(None)
         5 Target Cuda(Version { major: 11, minor: 0 })
@@ -118,14 +118,14 @@ mod tests {
         10 Hard Gpu(Some(Nvidia))
         10 Hard Cuda(Version { major: 12, minor: 0 })
         ");
-        assert!(told(read, "dependencies: [cpuonly, cuda-version=12.4]").0.contains("CpuOnly"));
-        assert!(told(read, "dependencies: ['python>=3.9']").0.contains("PythonFrom"));
+        assert!(reported(read, "dependencies: [cpuonly, cuda-version=12.4]").0.contains("CpuOnly"));
+        assert!(reported(read, "dependencies: ['python>=3.9']").0.contains("PythonFrom"));
     }
 
     #[test]
     fn conda_locks() {
         let text = "version: 1\npackage:\n- name: python\n  version: 3.10.8\n  platform: linux-64\n- name: cudatoolkit\n  version: 11.8.0\n  platform: win-64\n- name: pytorch\n  version: 2.1.0\n  platform: linux-64\n";
-        insta::assert_snapshot!(told(read_lock, text).0, @r"
+        insta::assert_snapshot!(reported(read_lock, text).0, @r"
         3 Target Python(Version { major: 3, minor: 10 })
         9 Target Gpu(None)
         9 Target Cuda(Version { major: 12, minor: 1 })
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn broken_yaml_gives_a_note() {
-        let (facts, notes) = told(read, "dependencies: [a\n b: c");
+        let (facts, notes) = reported(read, "dependencies: [a\n b: c");
         assert!(facts.is_empty() && notes.len() == 1);
     }
 }

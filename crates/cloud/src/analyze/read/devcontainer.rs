@@ -95,7 +95,7 @@ fn without_comments(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn reported(text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new(".devcontainer/devcontainer.json", &mut facts, &mut notes));
         let facts = facts.iter().map(|fact| format!("{:?} {} {:?}", fact.strength, fact.rule, fact.finding));
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_the_host_must_have() {
         let text = "{ // comment\n \"image\": \"mcr.microsoft.com/devcontainers/python:3.11-bookworm\", /* \"x\" */\n \"runArgs\": [\"--gpus\", \"all\",],\n \"hostRequirements\": {\"cpus\": 8, \"memory\": \"32gb\", \"storage\": \"100gb\", \"gpu\": {\"cores\": 1000, \"memory\": \"24gb\"},}\n}";
-        insta::assert_snapshot!(told(text), @r"
+        insta::assert_snapshot!(reported(text), @r"
         Target os-of-image Os(Os { kind: Ubuntu, version: Version { major: 24, minor: 4 }, mapped: true })
         Target python-of-image Python(Version { major: 3, minor: 11 })
         Hard gpus-option Gpu(Some(Nvidia))
@@ -115,9 +115,9 @@ mod tests {
         Hard host-requirement Gpu(Some(Nvidia))
         Hard host-requirement Vram(24)
         ");
-        assert!(told("{\"hostRequirements\": {\"gpu\": \"optional\"}}").starts_with("Weak"));
-        assert!(told("{\"hostRequirements\": {\"gpu\": true}}").starts_with("Hard"));
-        assert!(told("{\"a\": \"// no comment\"}").is_empty());
-        assert!(told("{ /* open").contains("cannot be read"));
+        assert!(reported("{\"hostRequirements\": {\"gpu\": \"optional\"}}").starts_with("Weak"));
+        assert!(reported("{\"hostRequirements\": {\"gpu\": true}}").starts_with("Hard"));
+        assert!(reported("{\"a\": \"// no comment\"}").is_empty());
+        assert!(reported("{ /* open").contains("cannot be read"));
     }
 }

@@ -164,7 +164,7 @@ pub(super) fn environment(text: &str, at: At<'_>, sink: &mut Sink<'_>) {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn reported(text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new("Dockerfile", &mut facts, &mut notes));
         let facts = facts.iter().map(|fact| format!("{} {} {:?}", fact.line, fact.rule, fact.finding));
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_last_stage_gives_the_system_and_all_stages_the_cards() {
         let text = "ARG TAG=12.1.0-devel-ubuntu20.04\nFROM nvidia/cuda:${TAG} AS build\nRUN make\nFROM python:3.10-bookworm\nCOPY --from=build /x /x\n";
-        insta::assert_snapshot!(told(text), @r"
+        insta::assert_snapshot!(reported(text), @r"
         2 cuda-image Gpu(Some(Nvidia))
         2 cuda-image Cuda(Version { major: 12, minor: 1 })
         4 os-of-image Os(Os { kind: Ubuntu, version: Version { major: 24, minor: 4 }, mapped: true })
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_stage_on_a_stage_has_its_base() {
         let text = "FROM --platform=linux/arm64 ubuntu:22.04 AS base\nFROM base\nRUN apt-get install -y \\\n  # a comment\n  openjdk-17-jdk\n";
-        insta::assert_snapshot!(told(text), @r"
+        insta::assert_snapshot!(reported(text), @r"
         1 arch-of-platform Arch(Arm64)
         3 class-of-system-package Class(Compiled)
         1 os-of-image Os(Os { kind: Ubuntu, version: Version { major: 22, minor: 4 }, mapped: false })
@@ -200,9 +200,9 @@ mod tests {
             "ENV CUDA_VISIBLE_DEVICES=-1 X=1",
             "ENV CUDA_VISIBLE_DEVICES=",
         ] {
-            assert!(told(text).contains("CpuOnly"), "{text}");
+            assert!(reported(text).contains("CpuOnly"), "{text}");
         }
-        assert_eq!(told("ENV CUDA_VISIBLE_DEVICES=0,1"), "");
+        assert_eq!(reported("ENV CUDA_VISIBLE_DEVICES=0,1"), "");
     }
 
     #[test]

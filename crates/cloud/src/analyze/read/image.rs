@@ -178,7 +178,7 @@ fn class(path: &str, last: &str) -> Option<Class> {
 mod tests {
     use super::*;
 
-    fn told(image: &str) -> String {
+    fn reported(image: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         judge(image, Use::Run, At { line: 1, quote: "" }, &mut Sink::new("f", &mut facts, &mut notes));
         let one = |finding: &Finding| match finding {
@@ -222,7 +222,7 @@ mod tests {
             "a@sha256:00",
             "scratch",
         ];
-        let lines = images.map(|image| format!("{image}: {}", told(image))).join("\n");
+        let lines = images.map(|image| format!("{image}: {}", reported(image))).join("\n");
         insta::assert_snapshot!(lines, @r"
         nvidia/cuda:12.1.0-cudnn8-devel-ubuntu22.04: nvidia, cuda 12.1, ubuntu 22.04
         docker.io/nvidia/cuda:11.8.0-base-ubi8: nvidia, cuda 11.8, centos 9

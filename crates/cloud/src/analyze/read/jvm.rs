@@ -33,7 +33,7 @@ pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn reported(text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new("pom.xml", &mut facts, &mut notes));
         facts.iter().map(|fact| format!("{} {:?}", fact.line, fact.finding)).collect::<Vec<_>>().join(" · ")
@@ -41,10 +41,10 @@ mod tests {
 
     #[test]
     fn builds_for_the_jvm() {
-        assert_eq!(told("plugins { id 'java' }"), "1 Class(Compiled)");
-        assert_eq!(told("a\n<artifactId>spark-core_2.12</artifactId>"), "1 Class(Compiled) · 2 Ram(16)");
-        assert_eq!(told("org.gradle.jvmargs=-Xmx8g -Xms1g"), "1 Class(Compiled) · 1 Ram(12)");
-        assert_eq!(told("-Xmx512m"), "1 Class(Compiled) · 1 Ram(1)");
-        assert_eq!(told(""), "1 Class(Compiled)");
+        assert_eq!(reported("plugins { id 'java' }"), "1 Class(Compiled)");
+        assert_eq!(reported("a\n<artifactId>spark-core_2.12</artifactId>"), "1 Class(Compiled) · 2 Ram(16)");
+        assert_eq!(reported("org.gradle.jvmargs=-Xmx8g -Xms1g"), "1 Class(Compiled) · 1 Ram(12)");
+        assert_eq!(reported("-Xmx512m"), "1 Class(Compiled) · 1 Ram(1)");
+        assert_eq!(reported(""), "1 Class(Compiled)");
     }
 }

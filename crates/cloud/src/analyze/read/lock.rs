@@ -62,7 +62,7 @@ fn package(name: &str, version: Option<&str>, optional: bool, text: &str, sink: 
 mod tests {
     use super::*;
 
-    fn told(read: fn(&str, &mut Sink<'_>), text: &str) -> String {
+    fn reported(read: fn(&str, &mut Sink<'_>), text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new("uv.lock", &mut facts, &mut notes));
         let facts = facts.iter().map(|fact| format!("{} {:?} {:?}", fact.line, fact.strength, fact.finding));
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn locks_in_toml() {
         let text = "[[package]]\nname = \"torch\"\nversion = \"2.1.2+cu118\"\n\n[[package]]\nname = \"nvidia-cublas-cu11\"\nversion = \"11.1\"\n";
-        insta::assert_snapshot!(told(read_toml, text), @r"
+        insta::assert_snapshot!(reported(read_toml, text), @r"
         2 Hard Gpu(Some(Nvidia))
         2 Hard Cuda(Version { major: 11, minor: 8 })
         2 Target Class(DeepLearning)
@@ -80,18 +80,18 @@ mod tests {
         2 Target Cuda(Version { major: 12, minor: 1 })
         6 Target Cuda(Version { major: 11, minor: 0 })
         ");
-        assert_eq!(told(read_toml, "[[package]"), "");
+        assert_eq!(reported(read_toml, "[[package]"), "");
     }
 
     #[test]
     fn locks_of_pipenv() {
         let text = "{\"_meta\":{\"requires\":{\"python_version\":\"3.9\"}},\n\"default\":{\"tensorflow\":{\"version\":\"==2.12.0\"}}}";
-        insta::assert_snapshot!(told(read_pipfile, text), @r"
+        insta::assert_snapshot!(reported(read_pipfile, text), @r"
         2 Target Class(DeepLearning)
         2 Target Gpu(None)
         2 Target Cuda(Version { major: 11, minor: 8 })
         1 Target Python(Version { major: 3, minor: 9 })
         ");
-        assert_eq!(told(read_pipfile, "{"), "");
+        assert_eq!(reported(read_pipfile, "{"), "");
     }
 }

@@ -255,7 +255,7 @@ fn is_large(small: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told(file: &str, text: &str) -> String {
+    fn reported(file: &str, text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new(file, &mut facts, &mut notes));
         facts
@@ -275,35 +275,35 @@ mod tests {
             "set(CMAKE_CUDA_ARCHITECTURES 70 80)",
             "cuda_add_executable(x x.cu)",
         ] {
-            assert!(told("CMakeLists.txt", line).contains("Hard Gpu(Some(Nvidia))"), "{line}");
+            assert!(reported("CMakeLists.txt", line).contains("Hard Gpu(Some(Nvidia))"), "{line}");
         }
-        assert!(told("Makefile", "NVCC = nvcc\n").contains("Hard Gpu(Some(Nvidia))"));
-        assert!(told("Makefile", "\thipcc -o x x.cpp\n").contains("Hard Gpu(Some(Amd))"));
-        assert!(told("CMakeLists.txt", "find_package(hip REQUIRED)").contains("Hard Gpu(Some(Amd))"));
-        assert!(told("CMakeLists.txt", "# enable_language(CUDA)").starts_with("1 Target Class(Compiled)"));
+        assert!(reported("Makefile", "NVCC = nvcc\n").contains("Hard Gpu(Some(Nvidia))"));
+        assert!(reported("Makefile", "\thipcc -o x x.cpp\n").contains("Hard Gpu(Some(Amd))"));
+        assert!(reported("CMakeLists.txt", "find_package(hip REQUIRED)").contains("Hard Gpu(Some(Amd))"));
+        assert!(reported("CMakeLists.txt", "# enable_language(CUDA)").starts_with("1 Target Class(Compiled)"));
     }
 
     #[test]
     fn cuda_within_an_option_that_is_off_is_weak() {
         let text = "option(USE_CUDA \"with CUDA\" OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\nproject(x)\n";
-        assert!(told("CMakeLists.txt", text).contains("3 Weak Gpu(Some(Nvidia))"));
+        assert!(reported("CMakeLists.txt", text).contains("3 Weak Gpu(Some(Nvidia))"));
         let on = text.replace("OFF", "ON");
-        assert!(told("CMakeLists.txt", &on).contains("3 Hard Gpu(Some(Nvidia))"));
+        assert!(reported("CMakeLists.txt", &on).contains("3 Hard Gpu(Some(Nvidia))"));
         let other =
             "option(USE_CUDA \"x\" OFF)\nif(USE_CUDA)\nelse()\nenable_language(CUDA)\nendif()\nenable_language(CUDA)";
-        assert!(told("CMakeLists.txt", other).contains("6 Hard Gpu"), "after the block it counts");
+        assert!(reported("CMakeLists.txt", other).contains("6 Hard Gpu"), "after the block it counts");
     }
 
     #[test]
     fn libraries_as_large_as_llvm() {
         for line in ["find_package(LLVM REQUIRED CONFIG)", "find_package(Boost 1.70)", "find_package(ROOT)"] {
-            assert!(told("CMakeLists.txt", line).contains("Class(LargeCompiled)"), "{line}");
+            assert!(reported("CMakeLists.txt", line).contains("Class(LargeCompiled)"), "{line}");
         }
     }
 
     #[test]
     fn a_makefile_that_compiles_nothing_is_none() {
-        assert_eq!(told("Makefile", "test:\n\tpytest\n"), "");
-        assert_eq!(told("Makefile", "all:\n\tgcc x.c\n"), "1 Target Class(Compiled)");
+        assert_eq!(reported("Makefile", "test:\n\tpytest\n"), "");
+        assert_eq!(reported("Makefile", "all:\n\tgcc x.c\n"), "1 Target Class(Compiled)");
     }
 }

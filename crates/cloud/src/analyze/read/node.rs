@@ -64,12 +64,12 @@ mod tests {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         let text = "{\"engines\":{\"node\":\">=18\"},\n\"dependencies\":{\"next\":\"14\",\n\"@tensorflow/tfjs-node-gpu\":\"4\"},\n\"devDependencies\":{\"playwright\":\"1\"}}";
         read(text, &mut Sink::new("package.json", &mut facts, &mut notes));
-        let told = facts
+        let reported = facts
             .iter()
             .map(|fact| format!("{} {:?} {:?}", fact.line, fact.strength, fact.finding))
             .collect::<Vec<_>>()
             .join("\n");
-        insta::assert_snapshot!(told, @r#"
+        insta::assert_snapshot!(reported, @r#"
         3 Hard Gpu(Some(Nvidia))
         4 Target ExtraRam(2)
         2 Target Class(FrontEnd)

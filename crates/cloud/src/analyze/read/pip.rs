@@ -141,8 +141,8 @@ mod tests {
             "some words here",
             "",
         ];
-        let told = lines.map(|line| of(line).unwrap_or_else(|| "-".to_owned())).join("\n");
-        insta::assert_snapshot!(told, @r#"
+        let reported = lines.map(|line| of(line).unwrap_or_else(|| "-".to_owned())).join("\n");
+        insta::assert_snapshot!(reported, @r#"
         torch [] Some("2.1.0+cu121")
         jax ["cuda12-pip", "x"] Some("0.4.1")
         flash-attn [] None

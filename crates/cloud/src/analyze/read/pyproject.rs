@@ -191,7 +191,7 @@ mod tests {
         (facts, notes)
     }
 
-    fn told(facts: &[Fact]) -> String {
+    fn reported(facts: &[Fact]) -> String {
         let line = |fact: &Fact| format!("{} {:?} {:?}", fact.line, fact.strength, fact.finding);
         facts.iter().filter(|fact| !matches!(fact.finding, Finding::Class(_))).map(line).collect::<Vec<_>>().join("\n")
     }
@@ -214,7 +214,7 @@ url = "https://download.pytorch.org/whl/cu118"
 "#;
         let (facts, notes) = facts(read, text);
         assert!(notes.is_empty());
-        insta::assert_snapshot!(told(&facts), @r"
+        insta::assert_snapshot!(reported(&facts), @r"
         3 Target PythonFrom(Version { major: 3, minor: 9 })
         4 Target Gpu(None)
         4 Target Cuda(Version { major: 12, minor: 1 })

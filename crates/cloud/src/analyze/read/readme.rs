@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::analyze::fact::Finding;
 
-    fn told(text: &str) -> String {
+    fn reported(text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new("README.md", &mut facts, &mut notes));
         let facts = facts.iter().filter(|fact| !matches!(fact.finding, Finding::Card(_)));
@@ -265,22 +265,22 @@ mod tests {
     #[test]
     fn sentences_may_run_over_lines_and_code_says_nothing() {
         let text = "# Title\n\nThis needs at least\n16 GB of RAM. It was nice.\n\n```\nrequires 512 GB of RAM\n```\n~~~\nrequires 256 GB of RAM\n~~~\n";
-        assert_eq!(told(text), "3 Hard Ram(16)");
+        assert_eq!(reported(text), "3 Hard Ram(16)");
     }
 
     #[test]
     fn lists_and_tables_inherit_the_words_of_their_heading() {
         let text = "## Requirements\n\n- 8 cores\n- 32 GB RAM\n\nSome prose about 64 GB RAM.\n\n## Recommended\n* 64 GB RAM\n\n## Results\n- 128 GB RAM\n";
-        assert_eq!(told(text), "3 Hard Cores(8)\n4 Hard Ram(32)\n9 Target Ram(64)");
+        assert_eq!(reported(text), "3 Hard Cores(8)\n4 Hard Ram(32)\n9 Target Ram(64)");
         let table = "Hardware requirements\n---------------------\n\n| Part | Size |\n|---|---|\n| Disk | 100 GB |\n";
-        assert_eq!(told(table), "6 Hard Disk(100)");
+        assert_eq!(reported(table), "6 Hard Disk(100)");
         let intro = "You will need:\n\n1. 16 GB of memory\n2. 50 GB of disk\n";
-        assert_eq!(told(intro), "3 Hard Ram(16)\n4 Hard Disk(50)");
+        assert_eq!(reported(intro), "3 Hard Ram(16)\n4 Hard Disk(50)");
     }
 
     #[test]
     fn endless_sentences_are_cut() {
         let text = format!("{} needs 16 GB RAM", "word ".repeat(100_000));
-        assert_eq!(told(&text), "");
+        assert_eq!(reported(&text), "");
     }
 }

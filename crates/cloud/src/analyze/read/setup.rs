@@ -137,7 +137,7 @@ pub(super) fn read_tools(text: &str, sink: &mut Sink<'_>) {
 mod tests {
     use super::*;
 
-    fn told(read: fn(&str, &mut Sink<'_>), text: &str) -> String {
+    fn reported(read: fn(&str, &mut Sink<'_>), text: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         read(text, &mut Sink::new("f", &mut facts, &mut notes));
         let facts =
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn setup_cfg() {
         let text = "[options]\npython_requires = >=3.7\ninstall_requires =\n    torch\n    # vllm\n[options.extras_require]\ncuda =\n    pycuda\n";
-        insta::assert_snapshot!(told(read_cfg, text), @r"
+        insta::assert_snapshot!(reported(read_cfg, text), @r"
         2 Target python-range PythonFrom(Version { major: 3, minor: 7 })
         4 Target class-of-package Class(DeepLearning)
         4 Target gpu-package Gpu(None)
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn setup_py_by_literal_patterns() {
         let text = "from torch.utils.cpp_extension import CUDAExtension\nsetup(\n  python_requires='>=3.8',\n  install_requires=[\n    'numpy', \"vllm==0.4\",  # 'apex'\n  ],\n  ext_modules=[CUDAExtension('x', ['x.cu'])],\n  name='torch')\n";
-        insta::assert_snapshot!(told(read_py, text), @r"
+        insta::assert_snapshot!(reported(read_py, text), @r"
         3 Target python-range PythonFrom(Version { major: 3, minor: 8 })
         5 Target class-of-package Class(Numeric)
         5 Target class-of-package Class(LanguageModel)
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn files_that_hold_a_version_of_python() {
-        assert!(told(read_version, "# c\n3.11.4\n").contains("Python(Version { major: 3, minor: 11 })"));
-        assert!(told(read_version, "python-3.8.10").contains("minor: 8"));
-        assert!(told(read_tools, "nodejs 18\npython 3.9.1 3.8\n").contains("minor: 9"));
-        assert_eq!(told(read_version, "pypy"), "");
+        assert!(reported(read_version, "# c\n3.11.4\n").contains("Python(Version { major: 3, minor: 11 })"));
+        assert!(reported(read_version, "python-3.8.10").contains("minor: 8"));
+        assert!(reported(read_tools, "nodejs 18\npython 3.9.1 3.8\n").contains("minor: 9"));
+        assert_eq!(reported(read_version, "pypy"), "");
     }
 }

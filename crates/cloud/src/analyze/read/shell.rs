@@ -111,7 +111,7 @@ pub(super) fn run_options(words: &[&str], at: At<'_>, sink: &mut Sink<'_>) {
 mod tests {
     use super::*;
 
-    fn told(script: &str) -> String {
+    fn reported(script: &str) -> String {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         judge(script, At { line: 1, quote: "" }, &mut Sink::new("f", &mut facts, &mut notes));
         facts.iter().map(|fact| format!("{} {:?}", fact.rule, fact.finding)).collect::<Vec<_>>().join("; ")
@@ -130,7 +130,7 @@ mod tests {
             "docker run --runtime=nvidia x",
             "docker run --device /dev/kfd x",
         ];
-        let lines = scripts.map(told).join("\n");
+        let lines = scripts.map(reported).join("\n");
         insta::assert_snapshot!(lines, @r"
         cuda-system-package Gpu(Some(Nvidia))
         class-of-package Class(DeepLearning); gpu-package Gpu(None); cuda-of-framework Cuda(Version { major: 11, minor: 8 }); cpu-build CpuOnly

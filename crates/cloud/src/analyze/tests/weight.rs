@@ -25,7 +25,7 @@ fn an_old_container_for_cards_is_an_alternative_of_a_project_that_needs_none() {
 }
 
 #[test]
-fn a_minimum_of_a_part_is_a_wish_that_is_told() {
+fn a_minimum_of_a_part_is_a_wish_that_is_reported() {
     let files = [("setup.py", "setup(install_requires=['numpy'])\n"), ("serving/requirements.txt", "vllm\n")];
     expect("part", &files, "gpu nvidia vram=24 note=serving/requirements.txt:1");
     let words = [("README.md", "# x\n"), ("serving/README.md", "Requires 64 GB of RAM.\n"), ("a.py", "")];
@@ -60,7 +60,7 @@ fn a_sum_that_is_written_out_is_no_minimum_of_a_card() {
 }
 
 #[test]
-fn documents_below_examples_and_blogs_are_hints_that_are_told() {
+fn documents_below_examples_and_blogs_are_hints_that_are_reported() {
     for folder in ["examples/big", "blogs/llama", "benchmarks", "tutorials/a", "tests", "docs/notes"] {
         let path = format!("{folder}/README.md");
         let files = [
@@ -175,7 +175,7 @@ fn optional_features_with_all_they_include_are_weak() {
 }
 
 #[test]
-fn a_tpu_is_told_as_one_that_no_site_has() {
+fn a_tpu_is_reported_as_one_that_no_site_has() {
     expect("package", &[("requirements.txt", "jax[tpu]\n")], "flag=TPU");
     expect("words", &[("requirements.txt", "jax\n"), ("README.md", "You need a TPU v5e-8.\n")], "flag=TPU");
     expect("none", &[("requirements.txt", "jax\n"), ("README.md", "It also runs on TPUs.\n")], "noflag=TPU");

@@ -101,11 +101,11 @@ const LINK: EntryType = EntryType::Symlink;
 #[tokio::test]
 async fn names_that_leave_are_refused() {
     let trap = Trap::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for name in ["/etc/evil", "../evil", "a/../../evil", "..", "a//b", "./a", "a/./b", "/", "//x", "./../evil"] {
-        told.push(trap.refuses(&tar(&[(FILE, name, "", b"evil")]), Packing::Tar).await);
+        reported.push(trap.refuses(&tar(&[(FILE, name, "", b"evil")]), Packing::Tar).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reported.join("\n"), @r"
     the artifact cannot be unpacked: entry `/etc/evil` has an absolute name
     the artifact cannot be unpacked: entry `../evil` leaves the target
     the artifact cannot be unpacked: entry `a/../../evil` leaves the target
@@ -131,11 +131,11 @@ async fn kinds_that_are_no_files_are_refused() {
         EntryType::GNUSparse,
         EntryType::new(b'Z'),
     ];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for kind in kinds {
-        told.push(trap.refuses(&tar(&[(kind, "x", "/etc/passwd", b"")]), Packing::Tar).await);
+        reported.push(trap.refuses(&tar(&[(kind, "x", "/etc/passwd", b"")]), Packing::Tar).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reported.join("\n"), @r"
     the artifact cannot be unpacked: entry `x` is a hard link
     the artifact cannot be unpacked: entry `x` is a device
     the artifact cannot be unpacked: entry `x` is a device
@@ -156,11 +156,11 @@ async fn nothing_is_written_through_a_link() {
         &[(LINK, "a", "b", b""), (LINK, "a", "c", b"")],
         &[(FILE, "a", "", b"good"), (FILE, "a", "", b"evil")],
     ];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for entries in bad {
-        told.push(trap.refuses(&tar(entries), Packing::Tar).await);
+        reported.push(trap.refuses(&tar(entries), Packing::Tar).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reported.join("\n"), @r"
     the artifact cannot be unpacked: entry `a/evil` is in no folder of it
     the artifact cannot be unpacked: entry `a` is there twice
     the artifact cannot be unpacked: entry `a` is there twice
@@ -230,13 +230,13 @@ async fn archives_of_another_shape_are_refused() {
     let roots = tar(&[(EntryType::Directory, "./", "", b"")]);
     let mut cut = tar(&[(FILE, "a", "", &[b'x'; 5000])]);
     cut.truncate(3000);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for archive in [&[][..], &[0; 1024], b"no archive at all, just text", &bare, &two, &rootless, &roots, &cut] {
-        told.push(trap.refuses(archive, Packing::Tar).await);
+        reported.push(trap.refuses(archive, Packing::Tar).await);
     }
-    told.push(trap.refuses(&bare, Packing::TarGz).await);
-    told.push(trap.refuses(&bare, Packing::Zip).await);
-    insta::assert_snapshot!(told.join("\n"), @r"
+    reported.push(trap.refuses(&bare, Packing::TarGz).await);
+    reported.push(trap.refuses(&bare, Packing::Zip).await);
+    insta::assert_snapshot!(reported.join("\n"), @r"
     the artifact cannot be unpacked: it is empty
     the artifact cannot be unpacked: it is empty
     the artifact cannot be unpacked: it cannot be decoded
@@ -254,12 +254,12 @@ async fn archives_of_another_shape_are_refused() {
 async fn totals_over_the_limit_are_refused() {
     let trap = Trap::new();
     let zeros = vec![0; 600_000];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     // A small archive of much: only what is unpacked counts.
     let large = tar(&[(FILE, "a", "", &zeros), (FILE, "b", "", &zeros)]);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&large).unwrap();
-    told.push(trap.refuses(&gzip.finish().unwrap(), Packing::TarGz).await);
+    reported.push(trap.refuses(&gzip.finish().unwrap(), Packing::TarGz).await);
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     zip.add_directory("./", SimpleFileOptions::default()).unwrap();
     for name in ["a", "b"] {
@@ -268,7 +268,7 @@ async fn totals_over_the_limit_are_refused() {
     }
     let bomb = zip.finish().unwrap().into_inner();
     assert!(bomb.len() < 5_000);
-    told.push(trap.refuses(&bomb, Packing::Zip).await);
+    reported.push(trap.refuses(&bomb, Packing::Zip).await);
     // An entry that claims to be small but is not.
     let mut liar = bomb.clone();
     for at in 0..liar.len() - 4 {
@@ -279,13 +279,13 @@ async fn totals_over_the_limit_are_refused() {
     trap.refuses(&liar, Packing::Zip).await;
     let names: Vec<String> = (0..200).map(|number| format!("f{number}")).collect();
     let many: Vec<_> = names.iter().map(|name| (FILE, name.as_str(), "", &b""[..])).collect();
-    told.push(trap.refuses(&tar(&many), Packing::Tar).await);
+    reported.push(trap.refuses(&tar(&many), Packing::Tar).await);
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for name in &names {
         zip.add_directory(name.as_str(), SimpleFileOptions::default()).unwrap();
     }
-    told.push(trap.refuses(&zip.finish().unwrap().into_inner(), Packing::Zip).await);
-    insta::assert_snapshot!(told.join("\n"), @r"
+    reported.push(trap.refuses(&zip.finish().unwrap().into_inner(), Packing::Zip).await);
+    insta::assert_snapshot!(reported.join("\n"), @r"
     the artifact has more than 1048576 bytes; raise --artifact-max-bytes
     the artifact has more than 1048576 bytes; raise --artifact-max-bytes
     the artifact has more than 100 files, folders and links
@@ -299,11 +299,11 @@ async fn an_endless_name_is_not_read() {
     let long = tar(&[(EntryType::GNULongName, "././@LongLink", "", &[b'x'; 100_000]), (FILE, "a", "", b"")]);
     let link = tar(&[(EntryType::GNULongLink, "././@LongLink", "", &[b'x'; 100_000]), (LINK, "a", "b", b"")]);
     let nul = tar(&[(EntryType::GNULongName, "././@LongLink", "", b"a\0b\0"), (FILE, "a", "", b"")]);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for archive in [long, link, nul] {
-        told.push(trap.refuses(&archive, Packing::Tar).await);
+        reported.push(trap.refuses(&archive, Packing::Tar).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reported.join("\n"), @r"
     the artifact cannot be unpacked: an entry has a name longer than a system takes
     the artifact cannot be unpacked: an entry has a name longer than a system takes
     the artifact cannot be unpacked: entry `a\0b` has a NUL in its name

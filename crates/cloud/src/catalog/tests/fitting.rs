@@ -118,17 +118,17 @@ fn wishes_are_relaxed_in_their_order_each_with_a_note() {
 fn minimums_are_never_relaxed_and_the_answer_says_what_there_is() {
     let catalogue = all();
     let every: Vec<&Variant> = catalogue.variants.iter().collect();
-    let told = |needs: &Needs| relax(needs, &every).unwrap_err().to_string();
-    insta::assert_snapshot!(told(&card(100)), @"no type has one card of 100 GB (largest 94 at tacc); 2 cards of 94 GB together have as much: --gpu 2 --vram 94; closest: gpu_h100 at tacc with 94 GB a card instead of 100 GB, take it with --accept-closest");
+    let reported = |needs: &Needs| relax(needs, &every).unwrap_err().to_string();
+    insta::assert_snapshot!(reported(&card(100)), @"no type has one card of 100 GB (largest 94 at tacc); 2 cards of 94 GB together have as much: --gpu 2 --vram 94; closest: gpu_h100 at tacc with 94 GB a card instead of 100 GB, take it with --accept-closest");
     let mut ram = plain();
     ram.ram_gib = Range::exactly(8000);
-    insta::assert_snapshot!(told(&ram), @"no type has 8000 GiB of memory (largest 3840 at uc); closest: compute_nvdimm at uc with 3840 GiB of memory instead of 8000 GiB, take it with --accept-closest");
+    insta::assert_snapshot!(reported(&ram), @"no type has 8000 GiB of memory (largest 3840 at uc); closest: compute_nvdimm at uc with 3840 GiB of memory instead of 8000 GiB, take it with --accept-closest");
     let mut cores = plain();
     cores.cores = Range::exactly(300);
-    insta::assert_snapshot!(told(&cores), @"no type has 300 hardware threads (largest 256 at ncar); closest: compute_gigaio at uc with 256 hardware threads instead of 300, take it with --accept-closest");
+    insta::assert_snapshot!(reported(&cores), @"no type has 300 hardware threads (largest 256 at ncar); closest: compute_gigaio at uc with 256 hardware threads instead of 300, take it with --accept-closest");
     let mut both = card(80);
     both.ram_gib = Range::exactly(2000);
-    insta::assert_snapshot!(told(&both), @"no type has all of it together: 2 threads, 2000 GiB, 20 GB of disk, 1 x 80 GB of nvidia on amd64; closest: gpu_h100 at tacc with 1024 GiB of memory instead of 2000 GiB, take it with --accept-closest");
+    insta::assert_snapshot!(reported(&both), @"no type has all of it together: 2 threads, 2000 GiB, 20 GB of disk, 1 x 80 GB of nvidia on amd64; closest: gpu_h100 at tacc with 1024 GiB of memory instead of 2000 GiB, take it with --accept-closest");
     let nearest = relax(&both, &every).unwrap_err().nearest;
     assert_eq!(nearest.len(), 3);
     assert_eq!(nearest[0].1, [Unfit::Ram]);

@@ -146,9 +146,9 @@ fn live_rates_are_known_and_the_dearest_host_counts() {
     let ranking =
         rank(&Question { needs: &needs, sites: &sites, asked: asked(), prefer: Prefer::Fit }, &live(), Some(&[]))
             .unwrap();
-    let told: Vec<String> =
+    let reported: Vec<String> =
         ranking.offerings.iter().map(|o| format!("{} {}", o.variant.node_type, o.cost.text())).collect();
-    assert_eq!(told, ["middle 60 SU", "small 72 SU", "big 24 SU"]);
+    assert_eq!(reported, ["middle 60 SU", "small 72 SU", "big 24 SU"]);
     assert!(ranking.offerings.iter().all(|o| matches!(o.availability, Availability::Free { .. })));
 }
 
@@ -217,7 +217,7 @@ fn a_host_that_only_its_name_tells_from_others_is_asked_for_where_it_is_free() {
     let sites = vec!["here".to_owned()];
     let needs = plain();
     let question = Question { needs: &needs, sites: &sites, asked: asked(), prefer: Prefer::Fit };
-    let told = |allocations: &[Allocation]| {
+    let reported = |allocations: &[Allocation]| {
         let ranking = rank(&question, &catalogue, Some(allocations)).unwrap();
         let one = |offering: &crate::catalog::rank::Offering| {
             let is_free = matches!(offering.availability, Availability::Free { .. });
@@ -232,12 +232,12 @@ fn a_host_that_only_its_name_tells_from_others_is_asked_for_where_it_is_free() {
         format!("{of_type} true"),
         format!("{} false", uid("u1")),
     ];
-    assert_eq!(told(&taken), wanted);
+    assert_eq!(reported(&taken), wanted);
     let wanted = [
         format!("{} true", uid("u1")),
         format!("{} true", uid("u3")),
         format!("{of_type} true"),
         format!("{} true", uid("u2")),
     ];
-    assert_eq!(told(&[]), wanted, "one of each kind comes before the second of any");
+    assert_eq!(reported(&[]), wanted, "one of each kind comes before the second of any");
 }

@@ -127,14 +127,14 @@ async fn every_failure_is_a_warning_and_one_that_stays_ends_advice_for_the_run()
 }
 
 #[tokio::test]
-async fn whoever_waits_is_told_what_is_asked_before_it_is() {
+async fn whoever_waits_is_reported_what_is_asked_before_it_is() {
     let (scan, analysis) = plain();
     let advisor = ScriptedAdvisor::new(vec![good(8)]);
-    let told = std::sync::Mutex::new(Vec::new());
-    let tell = |words: &str| told.lock().unwrap().push(words.to_owned());
+    let reported = std::sync::Mutex::new(Vec::new());
+    let tell = |words: &str| reported.lock().unwrap().push(words.to_owned());
     let mut session = session(&advisor, Mode::Auto, Record::default()).telling(&tell);
     requirements(&mut session, &scan, &analysis, MARK).await;
-    assert_eq!(*told.lock().unwrap(), ["model is asked for advice on requirements"]);
+    assert_eq!(*reported.lock().unwrap(), ["model is asked for advice on requirements"]);
 }
 
 /// Never answers, and keeps no promise about time.

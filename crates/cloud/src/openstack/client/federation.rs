@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_password_that_is_not_believed_is_told_as_such_and_not_repeated() {
+    async fn a_password_that_is_not_believed_is_reported_as_such_and_not_repeated() {
         let no = "{\"error\": \"invalid_grant\", \"error_description\": \"Invalid user credentials\"}";
         for status in [400, 401] {
             let (sent, account) = sign_in("https://login.test/token", (status, no), &[]).await;

@@ -115,20 +115,20 @@ impl Session {
 
     /// How far the clock of the services is ahead, in seconds: the median of the first answers.
     pub(super) fn ahead(&self) -> Option<i64> {
-        let mut told = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        told.sort_unstable();
-        told.get(told.len() / 2).copied()
+        let mut reported = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        reported.sort_unstable();
+        reported.get(reported.len() / 2).copied()
     }
 
     /// What an answer tells of the clock. One that refuses a date counts alone: what was believed is wrong.
     pub(crate) fn hear_date(&self, date: i64, refuses: bool) {
         let ahead = (date - self.clock.now().millis()).div_euclid(1000);
-        let mut told = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         if refuses {
-            told.clear();
+            reported.clear();
         }
-        if told.len() < DATED {
-            told.push(ahead);
+        if reported.len() < DATED {
+            reported.push(ahead);
         }
     }
 

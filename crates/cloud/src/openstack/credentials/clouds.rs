@@ -140,11 +140,11 @@ impl Entry<'_> {
             |key: &str, value: &Value| scalar(value).is_some() && AUTH.iter().any(|(known, _)| *known == key);
         let outer = members(self.cloud).filter(|(key, value)| !is_used(key, value)).map(|(key, _)| ("", key));
         let inner = members(auth).filter(|(key, value)| !value.is_null() && !is_known(key, value));
-        let told = |(front, key): (&str, &String)| {
+        let reported = |(front, key): (&str, &String)| {
             let name: String = self.name.chars().take(64).collect();
             format!("{}: {} of cloud `{name}` is not used{}", self.file, shown(front, key), why(key))
         };
-        outer.chain(inner.map(|(key, _)| ("auth.", key))).take(MAX_TOLD).map(told).collect()
+        outer.chain(inner.map(|(key, _)| ("auth.", key))).take(MAX_TOLD).map(reported).collect()
     }
 }
 

@@ -45,7 +45,7 @@ fn one_way_to_sign_in_is_not_mixed_with_another() {
 }
 
 #[test]
-fn a_broken_file_is_told_by_its_line_and_never_quoted() {
+fn a_broken_file_is_reported_by_its_line_and_never_quoted() {
     for text in ["clouds:\n  a:\n   - b\n  \tpassword: hunter22: x\n", "clouds: [hunter22", "- 1", "", "clouds: 3"] {
         let error = read_clouds("clouds.yaml", text, "a").unwrap_err().to_string();
         assert!(error.contains("clouds.yaml") && !error.contains("hunter22"), "{error}");
@@ -88,7 +88,7 @@ fn documents_that_sign_in() {
 fn what_is_missing_or_readable_by_others_is_refused() {
     let of =
         |pairs: &[(&str, &str)]| resolve(&Settings::of(pairs.iter().copied())).map(|_| ()).unwrap_err().to_string();
-    let told = [
+    let reported = [
         of(&[]),
         of(&[("OS_AUTH_URL", "http://cloud.example/v3")]),
         of(&[("OS_AUTH_URL", "ftp://cloud.example/v3")]),
@@ -98,7 +98,7 @@ fn what_is_missing_or_readable_by_others_is_refused() {
         of(&[("OS_AUTH_URL", "https://x"), ("OS_USERNAME", "u"), ("OS_PASSWORD", "p")]),
         of(&[("OS_AUTH_URL", "https://x"), ("OS_AUTH_TYPE", "v3applicationcredential")]),
     ];
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reported.join("\n"), @r"
     the address to sign in is missing; set OS_AUTH_URL, or choose a cloud of clouds.yaml with --cloud
     the address in OS_AUTH_URL is not usable: http would show secrets to everybody; use https, or name the address in an entry of clouds.yaml
     the address in OS_AUTH_URL is not usable: it is not https
@@ -129,7 +129,7 @@ fn an_address_of_http_is_taken_from_an_entry_of_clouds_and_from_nowhere_else() {
 }
 
 #[test]
-fn each_key_of_a_cloud_that_is_not_used_is_told_with_what_does_so_here() {
+fn each_key_of_a_cloud_that_is_not_used_is_reported_with_what_does_so_here() {
     let text = "clouds:\n  lab:\n    verify: false\n    insecure: true\n    regions: [a, b]\n    compute_endpoint_override: https://x\n    identity_interface: admin\n    identity_api_version: 2\n    floating_ip_source: null\n    cacert: [a]\n    hunter22: x\n    auth: {auth_url: \"https://x\", trust_id: t, password: {a: b}}\n";
     let found = read_clouds("clouds.yaml", text, "lab").unwrap();
     insta::assert_snapshot!(found.ignored().join("\n"));
@@ -181,7 +181,7 @@ clouds:
 
 #[cfg(feature = "openstack")]
 #[test]
-fn an_identity_provider_is_read_from_a_file_of_clouds_and_nothing_secret_is_told() {
+fn an_identity_provider_is_read_from_a_file_of_clouds_and_nothing_secret_is_reported() {
     let settings = read_clouds("clouds.yaml", CAMPUS, "campus").unwrap();
     let found = resolve(&settings).unwrap();
     let Method::Federated(federation) = &found.method else { panic!("{found:?}") };
@@ -189,7 +189,7 @@ fn an_identity_provider_is_read_from_a_file_of_clouds_and_nothing_secret_is_told
     assert!(matches!(&federation.grant, Grant::Password { client_secret: Some(_), .. }));
     assert!(!format!("{settings:?} {found:?}").contains("planted"));
     assert_eq!(found.document(Some(&"unscoped".to_owned().into()))["auth"]["identity"]["token"]["id"], "unscoped");
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (name, value) in [
         ("OS_IDENTITY_PROVIDER", "../x"),
         ("OS_IDENTITY_PROVIDER", ".."),
@@ -199,9 +199,9 @@ fn an_identity_provider_is_read_from_a_file_of_clouds_and_nothing_secret_is_told
     ] {
         let mut other = settings.clone();
         other.set(name, value);
-        told.push(resolve(&other).unwrap_err().to_string());
+        reported.push(resolve(&other).unwrap_err().to_string());
     }
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reported.join("\n"), @r"
     OS_IDENTITY_PROVIDER is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64
     OS_IDENTITY_PROVIDER is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64
     OS_PROTOCOL is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64

@@ -21,7 +21,7 @@ pub enum Reached {
 
 /// A request to a cloud that did not do what it was for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("{}", self.told())]
+#[error("{}", self.reported())]
 pub struct CloudError {
     /// Which service.
     pub service: Service,
@@ -100,7 +100,7 @@ impl CloudError {
         matches!(self.reached, Reached::NotSent) || matches!(self.status, Some(429 | 503))
     }
 
-    fn told(&self) -> String {
+    fn reported(&self) -> String {
         let mut text = format!("{} {}: ", self.service, self.request);
         match (self.status, self.reached) {
             (Some(status), _) => text.push_str(&format!("{status} {}", self.message)),

@@ -39,7 +39,7 @@ async fn a_deployment_is_found_by_name_the_living_first_and_by_id() {
 }
 
 #[tokio::test]
-async fn a_damaged_deployment_is_told_and_hides_no_other() {
+async fn a_damaged_deployment_is_reported_and_hides_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let deployments = DeploymentStore::new(folder.path());
     let good = begun(&deployments, "a", "demo", 1000, SagaState::Ready).await;
@@ -88,7 +88,7 @@ fn a_name_belongs_to_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn notes_that_are_damaged_or_gone_hide_no_deployment_and_are_told() {
+async fn notes_that_are_damaged_or_gone_hide_no_deployment_and_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let deployments = DeploymentStore::new(folder.path());
     for (nonce, damage) in [("a", Some("{\"site\": ")), ("b", None)] {
@@ -164,7 +164,7 @@ async fn a_name_whose_journal_is_damaged_is_not_free_and_tells_what_to_do() {
 }
 
 #[tokio::test]
-async fn of_a_damaged_deployment_its_other_lines_are_told_and_its_name_is_free_once_it_is_set_aside() {
+async fn of_a_damaged_deployment_its_other_lines_are_reported_and_its_name_is_free_once_it_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
     let deployments = DeploymentStore::new(folder.path().join("state"));
     let id = begun(&deployments, "a", "demo", 1000, SagaState::Ready).await;

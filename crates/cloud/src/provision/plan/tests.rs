@@ -132,7 +132,7 @@ fn host(id: u32, su: &str) -> String {
 }
 
 #[test]
-fn when_everything_is_taken_the_first_free_start_is_told() {
+fn when_everything_is_taken_the_first_free_start_is_reported() {
     let hosts = read_hosts(&format!("[{},{}]", host(1, "1.0"), host(2, "2.0"))).unwrap();
     let catalogue = Catalogue::of_hosts(Origin::Live, "here", &hosts);
     let allocations = read_allocations(
@@ -295,7 +295,7 @@ fn a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says_other
 }
 
 #[test]
-fn where_nothing_fits_the_closest_type_is_told_and_taken_only_when_accepted() {
+fn where_nothing_fits_the_closest_type_is_reported_and_taken_only_when_accepted() {
     let files = analysis("README.md", "Requires a GPU with 100 GB of VRAM.\n");
     let all = Request { sites: vec!["uc".to_owned(), "tacc".to_owned()], ..request() };
     insta::assert_snapshot!(summary(&files, &all), @"exit 11: no type has one card of 100 GB (largest 94 at tacc); 2 cards of 94 GB together have as much: --gpu 2 --vram 94; closest: gpu_h100 at tacc with 94 GB a card instead of 100 GB, take it with --accept-closest");

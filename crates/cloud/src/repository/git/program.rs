@@ -344,8 +344,8 @@ mod tests {
         let route = Route { url, addresses, proxy: None, authorization: Some("Basic x".into()) };
         let options = Options { ca_file: Some("/ca.pem".into()), ..Options::new("/state".into()) };
         let all = settings(true, Path::new("/hooks"), &route, &options);
-        let told = all.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n");
-        insta::assert_snapshot!(told, @r"
+        let reported = all.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n");
+        insta::assert_snapshot!(reported, @r"
         protocol.allow=never
         protocol.https.allow=always
         core.hooksPath=/hooks

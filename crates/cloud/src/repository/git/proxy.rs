@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_only_a_network_of_its_own_knows_are_told_from_others() {
+    fn names_that_only_a_network_of_its_own_knows_are_distinguished_from_others() {
         for name in [
             "localhost",
             "LOCALHOST.",

@@ -43,8 +43,8 @@ pub(super) async fn resolve(engine: &Engine, id: &str, path: &str) -> Result<Opt
             // The answer to this question has no text, so it is asked again in a way that has.
             Err(error) if error::status(&error).is_some() => {
                 return match stream(engine, id, &path).boxed().next().await {
-                    Some(Err(told)) if error::is_not_found(&told) || is_no_directory(&told) => Ok(None),
-                    Some(Err(told)) => Err(looking(told, &path, id)),
+                    Some(Err(reported)) if error::is_not_found(&reported) || is_no_directory(&reported) => Ok(None),
+                    Some(Err(reported)) => Err(looking(reported, &path, id)),
                     Some(Ok(_)) | None => Err(looking(error, &path, id)),
                 };
             }

@@ -142,8 +142,8 @@ impl Driver {
     async fn not_started(&mut self, index: usize, error: bollard::errors::Error) -> Result<(), Problem> {
         let seen = self.engine.observe(self.id(index)).await?;
         let same = self.progress.get(index).is_none_or(|done| done.execution == seen.execution);
-        let told_code = error::refused_start(&error);
-        let refused = !seen.error.is_empty() || told_code.is_some();
+        let reported_code = error::refused_start(&error);
+        let refused = !seen.error.is_empty() || reported_code.is_some();
         match seen.phase {
             Phase::Created | Phase::Ended if same && refused => {}
             Phase::Created | Phase::Ended if same => {
@@ -152,15 +152,15 @@ impl Driver {
             _ => return Ok(()),
         }
         let masker = self.masker(index).await?;
-        let told = if seen.error.is_empty() { error.to_string() } else { seen.error.clone() };
-        let code = if seen.exit_code == 0 { told_code.unwrap_or(NOT_STARTED) } else { seen.exit_code };
+        let reported = if seen.error.is_empty() { error.to_string() } else { seen.error.clone() };
+        let code = if seen.exit_code == 0 { reported_code.unwrap_or(NOT_STARTED) } else { seen.exit_code };
         let at = now();
         self.count(index, &seen, false, |name, restarts| ContainerExit {
             name,
             exit_code: code,
             signal: None,
             oom_killed: false,
-            message: masker.mask_text(told.trim()),
+            message: masker.mask_text(reported.trim()),
             masked: false,
             restarts,
             started_at: at,

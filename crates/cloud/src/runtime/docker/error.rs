@@ -8,14 +8,14 @@ use orlop_core::error::{Class, Problem};
 /// An error of the engine while `doing` something ("creating container `x`").
 pub(in crate::runtime) fn engine(error: Error, doing: &str) -> Problem {
     let class = class(&error);
-    let mut told = error.to_string();
+    let mut reported = error.to_string();
     if let Error::DockerResponseServerError { message, .. } = &error {
-        message.trim().clone_into(&mut told);
+        message.trim().clone_into(&mut reported);
     }
     if let Some(cause) = io_cause(&error) {
-        told = silent(cause);
+        reported = silent(cause);
     }
-    Problem::new(class, format!("{doing} failed: {told}")).because(error)
+    Problem::new(class, format!("{doing} failed: {reported}")).because(error)
 }
 
 fn silent(cause: impl std::fmt::Display) -> String {
@@ -51,8 +51,8 @@ pub(in crate::runtime) fn status(error: &Error) -> Option<u16> {
 pub(in crate::runtime) fn refused_start(error: &Error) -> Option<i32> {
     let Error::DockerResponseServerError { status_code, message } = error else { return None };
     match message.as_str() {
-        told if told.contains("OCI runtime attempted to invoke a command that was not found") => Some(127),
-        told if told.contains("OCI permission denied") => Some(126),
+        reported if reported.contains("OCI runtime attempted to invoke a command that was not found") => Some(127),
+        reported if reported.contains("OCI permission denied") => Some(126),
         _ if *status_code == 400 => Some(128),
         _ => None,
     }
@@ -109,24 +109,24 @@ fn io_cause(error: &Error) -> Option<&std::io::Error> {
 mod tests {
     use super::*;
 
-    fn told(status_code: u16, message: &str) -> Problem {
+    fn reported(status_code: u16, message: &str) -> Problem {
         engine(Error::DockerResponseServerError { status_code, message: message.to_owned() }, "creating container `x`")
     }
 
     #[test]
     fn answers_have_the_class_that_says_what_to_do() {
-        assert_eq!(told(400, "bad").class, Class::Invalid);
-        assert_eq!(told(403, "no").class, Class::Denied);
-        assert_eq!(told(404, "no such container").class, Class::NotFound);
-        assert_eq!(told(409, "in use").class, Class::Conflict);
-        assert_eq!(told(429, "slow down").class, Class::Transient);
-        assert_eq!(told(500, "boom").class, Class::Transient);
-        assert_eq!(told(500, "write /x: no space left on device").class, Class::Capacity);
-        assert_eq!(told(501, "logging driver cannot read").class, Class::Invalid);
+        assert_eq!(reported(400, "bad").class, Class::Invalid);
+        assert_eq!(reported(403, "no").class, Class::Denied);
+        assert_eq!(reported(404, "no such container").class, Class::NotFound);
+        assert_eq!(reported(409, "in use").class, Class::Conflict);
+        assert_eq!(reported(429, "slow down").class, Class::Transient);
+        assert_eq!(reported(500, "boom").class, Class::Transient);
+        assert_eq!(reported(500, "write /x: no space left on device").class, Class::Capacity);
+        assert_eq!(reported(501, "logging driver cannot read").class, Class::Invalid);
     }
 
     #[test]
-    fn a_refused_start_is_told_from_one_to_try_again() {
+    fn a_refused_start_is_distinguished_from_one_to_try_again() {
         let code = |status_code, message: &str| {
             refused_start(&Error::DockerResponseServerError { status_code, message: message.to_owned() })
         };
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn messages_say_what_was_tried() {
-        insta::assert_snapshot!(told(400, "invalid mount\n"), @"creating container `x` failed: invalid mount");
+        insta::assert_snapshot!(reported(400, "invalid mount\n"), @"creating container `x` failed: invalid mount");
         let refused = Error::IOError { err: std::io::ErrorKind::PermissionDenied.into() };
         let error = engine(refused, "asking the engine");
         assert_eq!(error.class, Class::Denied);

@@ -130,7 +130,7 @@ pub(in crate::runtime) async fn obtain(
     logins: &Logins,
     image: &str,
     policy: Policy,
-    told: &mut (dyn FnMut(&CreateImageInfo) + Send),
+    reported: &mut (dyn FnMut(&CreateImageInfo) + Send),
 ) -> Result<ImageDefaults, Problem> {
     if policy != Policy::Always
         && let Some(found) = find(engine, image).await?
@@ -143,7 +143,7 @@ pub(in crate::runtime) async fn obtain(
     }
     let reference = reference(image);
     let login = logins.of(reference.registry()).await?;
-    pull(engine, vec![login], image, reference, SILENCE, told).await?;
+    pull(engine, vec![login], image, reference, SILENCE, reported).await?;
     find(engine, image).await?.ok_or_else(|| vanished(image))
 }
 
@@ -181,11 +181,11 @@ pub(super) async fn pull(
     image: &str,
     reference: Reference<'_>,
     patience: Duration,
-    told: &mut (dyn FnMut(&CreateImageInfo) + Send),
+    reported: &mut (dyn FnMut(&CreateImageInfo) + Send),
 ) -> Result<(), Problem> {
     let mut denied = Ok(());
     for login in logins {
-        match pull_as(engine, login, image, reference, patience, told).await {
+        match pull_as(engine, login, image, reference, patience, reported).await {
             Err(error) if error.class == Class::Denied => denied = Err(error),
             result => return result,
         }
@@ -199,7 +199,7 @@ async fn pull_as(
     image: &str,
     reference: Reference<'_>,
     mut patience: Duration,
-    told: &mut (dyn FnMut(&CreateImageInfo) + Send),
+    reported: &mut (dyn FnMut(&CreateImageInfo) + Send),
 ) -> Result<(), Problem> {
     let options = CreateImageOptions {
         from_image: Some(reference.name.to_owned()),
@@ -217,30 +217,30 @@ async fn pull_as(
             Problem::new(Class::Transient, message).with_reason("ErrImagePull")
         })?;
         let Some(step) = step else { return Ok(()) };
-        told(&step.map_err(|error| pull_failed(error, image))?);
+        reported(&step.map_err(|error| pull_failed(error, image))?);
         patience = SILENCE;
     }
 }
 
 fn pull_failed(error: Error, image: &str) -> Problem {
-    let told = match &error {
+    let reported = match &error {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         Error::DockerStreamError { error } => error.trim().to_owned(),
         other => other.to_string(),
     };
     let class = match error::status(&error) {
         Some(400) => Class::Invalid,
-        _ if error::is_full(&told) => Class::Capacity,
-        _ if says(&told, &["denied", "unauthorized", "authentication required", "no basic auth"]) => Class::Denied,
+        _ if error::is_full(&reported) => Class::Capacity,
+        _ if says(&reported, &["denied", "unauthorized", "authentication required", "no basic auth"]) => Class::Denied,
         Some(401 | 403) => Class::Denied,
         Some(404) => Class::Invalid,
-        _ if says(&told, &["not found", "manifest unknown", "no matching manifest", "invalid reference"]) => {
+        _ if says(&reported, &["not found", "manifest unknown", "no matching manifest", "invalid reference"]) => {
             Class::Invalid
         }
         _ => Class::Transient,
     };
     let reason = if error::status(&error) == Some(400) { "InvalidImageName" } else { "ErrImagePull" };
-    Problem::new(class, format!("pulling image `{image}` failed: {told}")).with_reason(reason).because(error)
+    Problem::new(class, format!("pulling image `{image}` failed: {reported}")).with_reason(reason).because(error)
 }
 
 fn says(text: &str, words: &[&str]) -> bool {

@@ -81,11 +81,11 @@ impl PodLock<'_> {
         if control == self.pod.control() {
             return Ok(());
         }
-        let (files, told, guard) = (self.pod.files.clone(), self.pod.control.clone(), Arc::clone(&self.guard));
+        let (files, reported, guard) = (self.pod.files.clone(), self.pod.control.clone(), Arc::clone(&self.guard));
         blocking(move || {
             let _guard = guard;
             files.write_control(&control)?;
-            told.send_replace(control);
+            reported.send_replace(control);
             Ok(())
         })
         .await

@@ -163,9 +163,9 @@ async fn one(
     let mut tries = 0;
     loop {
         let created = engine.create(name, create::body(plan, container, around)).await;
-        let told = match created.map_err(|error| masked(&error, container))? {
+        let reported = match created.map_err(|error| masked(&error, container))? {
             Created::New(id) => return Ok(id),
-            Created::Taken(told) => told,
+            Created::Taken(reported) => reported,
         };
         match engine.labels(name).await? {
             Some((id, labels)) if label::is_ours(&labels, &plan.key, &container.name) => return Ok(id),
@@ -174,7 +174,9 @@ async fn one(
             None if tries < TRIES => {
                 tokio::time::sleep(Backoff { base: AGAIN, ..Backoff::default() }.delay(tries, 0.0)).await;
             }
-            None => return Err(Problem::new(Class::Conflict, format!("creating container `{name}` failed: {told}"))),
+            None => {
+                return Err(Problem::new(Class::Conflict, format!("creating container `{name}` failed: {reported}")));
+            }
         }
         tries += 1;
     }

@@ -42,7 +42,7 @@ pub(super) struct Driver<R: ?Sized> {
     /// Why no pod of it runs yet, and since when.
     delay: Option<(DelayCause, Time)>,
     /// Whether an earlier host may know already that it waits.
-    told_before: bool,
+    reported_before: bool,
     /// Whether somebody has confirmed that nothing of it runs any more.
     released: bool,
 }
@@ -89,7 +89,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             lives: JoinSet::new(),
             news: mpsc::unbounded_channel(),
             delay: None,
-            told_before: accepted,
+            reported_before: accepted,
             released: false,
         }
     }
@@ -261,12 +261,12 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
     /// started only where none runs.
     fn is_delayed(&mut self, cause: Option<DelayCause>) {
         let known = self.delay.as_ref().map(|(cause, _)| cause);
-        let new = known != cause.as_ref() || self.told_before;
+        let new = known != cause.as_ref() || self.reported_before;
         let starts = cause.as_ref().is_some_and(|cause| cause.on == WaitsOn::FirstPod);
         if !new || starts && !self.running.is_empty() {
             return;
         }
-        self.told_before = false;
+        self.reported_before = false;
         let now = self.attempt.inner.now();
         let since = self.delay.take().map_or(now, |(_, since)| since);
         self.delay = cause.clone().map(|cause| (cause, since));

@@ -278,14 +278,14 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     /// Waits for the end, passing on the order to stop, again where the pod does not end by it.
     async fn wait(&mut self) -> PodExit {
         let runtime = self.attempt.inner.runtime.clone();
-        let (mut told, mut tries, mut reached) = (None, 0, true);
+        let (mut reported, mut tries, mut reached) = (None, 0, true);
         let mut outages = runtime.outages(&self.key, &self.dir.runtime);
         let mut wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));
         loop {
             let order = self.orders.borrow_and_update().stop;
             // A pod that ends by itself need not be asked any more.
             let stopping = async {
-                match order.filter(|_| order != told) {
+                match order.filter(|_| order != reported) {
                     Some(grace) => {
                         insist("stopping a pod", || runtime.stop(&self.key, &self.dir.runtime, grace)).await;
                     }
@@ -293,7 +293,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                 }
             };
             let lingering = async {
-                match told {
+                match reported {
                     Some(grace) => tokio::time::sleep(TOLD_AGAIN.saturating_add(grace)).await,
                     None => std::future::pending().await,
                 }
@@ -309,12 +309,12 @@ impl<R: PodRuntime + ?Sized> Life<R> {
             let error = tokio::select! {
                 biased;
                 () = stopping => {
-                    told = order;
+                    reported = order;
                     continue;
                 }
                 () = lingering => {
                     tracing::warn!(pod = %self.key, "a pod that is to end has not ended; it is told again");
-                    told = None;
+                    reported = None;
                     continue;
                 }
                 exit = &mut wait => match exit {

@@ -177,8 +177,8 @@ impl ProcessRuntime {
         // First the request, then the look for a shim: one that claims in between sees the request.
         let (before, now) = request::update(&directory, change)?;
         if let ShimState::Alive(shim) = directory.find()? {
-            let told_before = before == now && now.stop.is_some();
-            let signals: &[Signal] = match told_before && shim.is_stopped() {
+            let reported_before = before == now && now.stop.is_some();
+            let signals: &[Signal] = match reported_before && shim.is_stopped() {
                 true => &[Signal::SIGKILL],
                 false => &[request::LOOK, Signal::SIGCONT],
             };

@@ -68,10 +68,10 @@ fn serve_writes(store: &mut Store, group: Vec<(Write, Answer<()>)>, commits: &At
         }
         Err(error) => {
             // Nothing of the group was written: each caller gets the error.
-            let told = classify(&store.path, "writing", &error);
+            let reported = classify(&store.path, "writing", &error);
             for (_, answer) in group {
-                let mut error = Problem::new(told.class, told.message.clone());
-                error.reason = told.reason;
+                let mut error = Problem::new(reported.class, reported.message.clone());
+                error.reason = reported.reason;
                 drop(answer.send(Err(error)));
             }
         }

@@ -99,7 +99,7 @@ async fn a_version_that_is_refused_is_stepped_down_once_and_tags_go_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_break_off_over_real_bytes_are_told_apart_from_services_that_are_not_there() {
+async fn answers_that_break_off_over_real_bytes_are_distinguished_from_services_that_are_not_there() {
     let clock = VirtualClock::default();
     let cloud = MemoryCloud::new(clock.clone());
     let server = MemoryServer::start(cloud.clone()).await.unwrap();

@@ -120,8 +120,8 @@ async fn a_pod_that_ended_while_nobody_looked_is_as_it_ended() {
         let runtime = bench.runtime().await;
         let exit = runtime.wait(&plan.key, &plan.directory).await.unwrap();
         assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 4));
-        let told = u128::try_from(exit.containers[0].ended_at.millis()).unwrap();
-        assert!(told <= ended, "when it ended, not when it was seen: {told} {ended}");
+        let reported = u128::try_from(exit.containers[0].ended_at.millis()).unwrap();
+        assert!(reported <= ended, "when it ended, not when it was seen: {reported} {ended}");
         assert_eq!(texts(&plan.stdout), ["up", "down"]);
         // Told again, also when the containers are gone.
         runtime.remove(&plan.key, &plan.directory).await.unwrap();

@@ -21,9 +21,9 @@ async fn a_foreign_container_of_the_name_is_a_conflict_and_stays() {
             let runtime = bench.runtime().await;
             let error = runtime.start(&plan).await.unwrap_err();
             assert_eq!((error.class, error.reason), (Class::Exists, Some("NameConflict")));
-            let told = error.to_string().replace(&name, "NAME").replace(&foreign, "ID");
+            let reported = error.to_string().replace(&name, "NAME").replace(&foreign, "ID");
             insta::allow_duplicates! {
-                insta::assert_snapshot!(told, @"the name `NAME` is taken by container ID of somebody else; delete or rename that container, nothing was changed");
+                insta::assert_snapshot!(reported, @"the name `NAME` is taken by container ID of somebody else; delete or rename that container, nothing was changed");
             }
             assert_eq!(bench.inspect(&name).await.id.unwrap(), foreign);
             assert_eq!(bench.containers().await, std::slice::from_ref(&name));

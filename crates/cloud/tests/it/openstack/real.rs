@@ -64,7 +64,7 @@ async fn a_deployment_is_applied_extended_and_destroyed_with_nothing_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restricted_credential_is_told_and_a_wrong_one_refused() {
+async fn a_restricted_credential_is_reported_and_a_wrong_one_refused() {
     let Some(services) = find().await else { return };
     let cloud = cloud_as(&services, "appcred-restricted");
     let account = cloud.identity.authenticate().await.unwrap();

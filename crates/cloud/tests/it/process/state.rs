@@ -20,7 +20,7 @@ fn of_worker(machine: &Machine, survive: bool) -> Value {
     let job = plan(Run { argv, survive, ..Run::default() });
     let id = job.id;
     machine.runtime.start(job);
-    serde_json::from_str(&machine.told.ended(id).0.text()).unwrap()
+    serde_json::from_str(&machine.reported.ended(id).0.text()).unwrap()
 }
 
 /// What a state shows that is nobody's to choose.

@@ -23,7 +23,7 @@ use crate::process::program;
 /// A runtime of containers in its own directory.
 struct Machine {
     runtime: ContainerRuntime,
-    told: Arc<Recorder>,
+    reported: Arc<Recorder>,
     bench: Arc<Bench>,
     mark: String,
 }
@@ -39,11 +39,11 @@ impl Machine {
     }
 
     fn named(bench: Arc<Bench>, mark: String, change: impl FnOnce(&mut ContainerOptions)) -> Self {
-        let told = Arc::new(Recorder::default());
+        let reported = Arc::new(Recorder::default());
         let mut options = ContainerOptions::new(mark.clone(), bench.directory.path().join("work"));
         change(&mut options);
-        let runtime = ContainerRuntime::new(options, told.clone()).unwrap();
-        Self { runtime, told, bench, mark }
+        let runtime = ContainerRuntime::new(options, reported.clone()).unwrap();
+        Self { runtime, reported, bench, mark }
     }
 
     /// The agent is gone, and another comes with the same directory.
@@ -88,7 +88,8 @@ async fn on_a_machine<F: Future<Output = ()>>(test: &str, run: impl FnOnce(Machi
 async fn containers_pass_the_suite_of_all_runtimes() {
     on_a_machine("containers_pass_the_suite_of_all_runtimes", |machine| async move {
         let make = |text: &str| machine.spec(text);
-        holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make), signals: false }).await;
+        holds(&Subject { runtime: &machine.runtime, reported: &machine.reported, script: Some(&make), signals: false })
+            .await;
         assert_eq!(machine.containers().await, 0, "always removed");
     })
     .await;
@@ -103,7 +104,7 @@ async fn a_container_is_limited_and_has_no_privilege() {
         );
         let id = job.id;
         machine.runtime.start(job);
-        let story = machine.told.until(id, |story| story.text().contains("up"));
+        let story = machine.reported.until(id, |story| story.text().contains("up"));
         let lines = story.text();
         let lines: Vec<&str> = lines.lines().map(str::trim).collect();
         assert_eq!(lines[..3], ["CapEff:\t0000000000000000", "NoNewPrivs:\t1", "0"], "{lines:?}");
@@ -116,7 +117,7 @@ async fn a_container_is_limited_and_has_no_privilege() {
         let dir = machine.bench.directory.path().join("work").join(id.to_string());
         assert!(dir.join("here").exists());
         machine.runtime.end(id, Cause::Cancel, Duration::ZERO);
-        assert_eq!(machine.told.ended(id).1.outcome, TaskEnd::Cancelled);
+        assert_eq!(machine.reported.ended(id).1.outcome, TaskEnd::Cancelled);
         assert!(!dir.exists() && machine.containers().await == 0);
     })
     .await;
@@ -135,7 +136,7 @@ async fn a_job_that_needs_more_memory_than_it_has_failed_for_oom() {
         job.timeout = (info.swap_limit != Some(true)).then(|| Duration::from_secs(20));
         let id = job.id;
         machine.runtime.start(job);
-        let (_, end) = machine.told.ended(id);
+        let (_, end) = machine.reported.ended(id);
         if info.swap_limit == Some(true) {
             assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Failed, "oom"), "{end:?}");
         }
@@ -152,14 +153,14 @@ async fn output_is_read_byte_for_byte_also_through_an_outage() {
         let job = machine.script(text);
         let id = job.id;
         machine.runtime.start(job);
-        machine.told.until(id, |story| story.bytes(LogStream::Stdout).starts_with(b"0\xff\n1\xff\n"));
+        machine.reported.until(id, |story| story.bytes(LogStream::Stdout).starts_with(b"0\xff\n1\xff\n"));
         door.close();
         assert!(machine.runtime.check().await.is_err(), "health is bad while the engine is away");
         tokio::time::sleep(Duration::from_millis(700)).await;
-        assert!(machine.told.so_far(id).end.is_none(), "an outage ends nothing");
+        assert!(machine.reported.so_far(id).end.is_none(), "an outage ends nothing");
         door.open();
         machine.runtime.check().await.unwrap();
-        let (story, end) = machine.told.ended(id);
+        let (story, end) = machine.reported.ended(id);
         assert_eq!((end.outcome, end.exit_code), (TaskEnd::Succeeded, Some(0)), "{end:?}");
         let expected: Vec<u8> = (0..30).flat_map(|i| [format!("{i}").as_bytes(), b"\xff\n"].concat()).collect();
         assert_eq!(story.bytes(LogStream::Stdout), expected);
@@ -179,19 +180,19 @@ async fn a_job_that_is_cancelled_during_an_outage_ends_after_it() {
         let job = machine.script("trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done");
         let id = job.id;
         machine.runtime.start(job);
-        machine.told.until(id, |story| story.text().contains("up"));
+        machine.reported.until(id, |story| story.text().contains("up"));
         door.close();
         machine.runtime.end(id, Cause::Cancel, Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert!(machine.told.so_far(id).end.is_none());
+        assert!(machine.reported.so_far(id).end.is_none());
         door.open();
-        assert_eq!(machine.told.ended(id).1.outcome, TaskEnd::Cancelled);
+        assert_eq!(machine.reported.ended(id).1.outcome, TaskEnd::Cancelled);
         // Without an engine an attempt is given back after some patience.
         door.close();
         let job = machine.script("true");
         let id = job.id;
         machine.runtime.start(job);
-        let (_, end) = machine.told.ended(id);
+        let (_, end) = machine.reported.ended(id);
         assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "engine"));
     })
     .await;
@@ -204,26 +205,26 @@ async fn the_log_of_a_container_is_limited_and_may_block_or_fail_it() {
         let job = logged("head -c 3000000 /dev/zero; echo done >&2", 1 << 20, OnFull::Drop);
         let id = job.id;
         machine.runtime.start(job);
-        let (story, end) = machine.told.ended(id);
+        let (story, end) = machine.reported.ended(id);
         assert_eq!((end.outcome, end.log.bytes), (TaskEnd::Succeeded, 1 << 20));
         assert_eq!(story.bytes(LogStream::Stdout).len() as u64 + end.log.dropped_bytes, 3_000_005);
         let job = logged("while :; do echo xxxxxxxxxxxxxxx; done", 100_000, OnFull::Fail);
         let id = job.id;
         machine.runtime.start(job);
-        let (_, end) = machine.told.ended(id);
+        let (_, end) = machine.reported.ended(id);
         assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Failed, "log_limit"));
         // There is no room: the job waits, and goes on when there is.
-        machine.told.set_full(true);
+        machine.reported.set_full(true);
         let job = logged("head -c 3000000 /dev/zero; echo done >&2", 64 << 20, OnFull::Block);
         let id = job.id;
         machine.runtime.start(job);
-        machine.told.until(id, |story| !story.chunks.is_empty());
+        machine.reported.until(id, |story| !story.chunks.is_empty());
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let before = machine.told.so_far(id);
+        let before = machine.reported.so_far(id);
         assert!(before.end.is_none() && before.bytes(LogStream::Stdout).len() < 3_000_000);
-        machine.told.set_full(false);
+        machine.reported.set_full(false);
         machine.runtime.resume(id);
-        let (story, end) = machine.told.ended(id);
+        let (story, end) = machine.reported.ended(id);
         assert_eq!((end.outcome, story.bytes(LogStream::Stdout).len()), (TaskEnd::Succeeded, 3_000_000));
     })
     .await;
@@ -236,7 +237,7 @@ async fn an_image_that_is_not_there_fails_the_start_for_good() {
             let job = plan(Run { image: Some(image.to_owned()), pull, ..machine.spec("true") });
             let id = job.id;
             machine.runtime.start(job);
-            let (story, end) = machine.told.ended(id);
+            let (story, end) = machine.reported.ended(id);
             assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "image"), "{story:?}");
             assert!(String::from_utf8(story.bytes(LogStream::System)).unwrap().contains(image));
         }
@@ -244,7 +245,7 @@ async fn an_image_that_is_not_there_fails_the_start_for_good() {
         let job = plan(Run { argv: Vec::new(), ..machine.spec("") });
         let id = job.id;
         machine.runtime.start(job);
-        assert_eq!(machine.told.ended(id).0.text(), "default\n");
+        assert_eq!(machine.reported.ended(id).0.text(), "default\n");
         assert_eq!(machine.containers().await, 0);
     })
     .await;
@@ -265,8 +266,8 @@ async fn another_agent_adopts_containers_and_removes_orphans() {
         let (lost, lost_dir) = (orphan.id, machine.bench.directory.path().join("work").join(orphan.id.to_string()));
         machine.runtime.start(job);
         machine.runtime.start(orphan);
-        let story = machine.told.until(id, |story| story.text().contains("***"));
-        machine.told.until(lost, |story| story.started.is_some());
+        let story = machine.reported.until(id, |story| story.text().contains("***"));
+        machine.reported.until(lost, |story| story.started.is_some());
         let last = story.chunks.last().unwrap().seq;
         let next = machine.another();
         let mut found = next.runtime.list().await.unwrap();
@@ -278,7 +279,7 @@ async fn another_agent_adopts_containers_and_removes_orphans() {
         next.runtime.remove(lost).await.unwrap();
         assert!(!lost_dir.exists());
         std::fs::write(next.bench.directory.path().join("work").join(id.to_string()).join("go"), "").unwrap();
-        let (story, end) = next.told.ended(id);
+        let (story, end) = next.reported.ended(id);
         assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(3)), "{end:?}");
         assert!(story.started.is_none() && story.chunks[0].seq == last + 1);
         assert!(story.text().contains("after ***"), "{}", story.text());
@@ -293,7 +294,8 @@ async fn supervised_containers_pass_the_suite_too() {
     with("supervised_containers_pass_the_suite_too", |bench| async move {
         let machine = Machine::with(bench, supervised);
         let make = |text: &str| machine.spec(text);
-        holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make), signals: false }).await;
+        holds(&Subject { runtime: &machine.runtime, reported: &machine.reported, script: Some(&make), signals: false })
+            .await;
         assert_eq!(machine.containers().await, 0, "always removed");
     })
     .await;
@@ -307,7 +309,7 @@ async fn a_supervised_container_is_taken_over_with_all_of_its_output() {
         let job = machine.script(text);
         let id = job.id;
         machine.runtime.start(job);
-        let story = machine.told.until(id, |story| story.text().contains("\n5\n"));
+        let story = machine.reported.until(id, |story| story.text().contains("\n5\n"));
         let (last, before) = (story.chunks.last().unwrap().seq, story.bytes(LogStream::Stdout));
         let Machine { runtime, bench, mark, .. } = machine;
         drop(runtime);
@@ -316,7 +318,7 @@ async fn a_supervised_container_is_taken_over_with_all_of_its_output() {
         let found = next.runtime.list().await.unwrap();
         assert!(matches!(found[0].state, RemainsState::Alive { .. } | RemainsState::Ended), "{found:?}");
         next.runtime.adopt(id, last).await.unwrap();
-        let (story, end) = next.told.ended(id);
+        let (story, end) = next.reported.ended(id);
         assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(3)), "{end:?}");
         let whole = [before, story.bytes(LogStream::Stdout)].concat();
         let expected: String = (0..40).map(|i| format!("{i}\n")).collect();
@@ -335,7 +337,7 @@ async fn a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent(
         let job = AttemptPlan { grace: Duration::from_millis(200), ..job };
         let id = job.id;
         machine.runtime.start(job);
-        machine.told.until(id, |story| story.text().contains("up"));
+        machine.reported.until(id, |story| story.text().contains("up"));
         let Machine { runtime, bench, mark, .. } = machine;
         drop(runtime);
         let limit = Instant::now() + Duration::from_secs(60);
@@ -345,19 +347,19 @@ async fn a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent(
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         next.runtime.adopt(id, 1).await.unwrap();
-        let (_, end) = next.told.ended(id);
+        let (_, end) = next.reported.ended(id);
         assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "lease_expired"), "{end:?}");
     })
     .await;
     // Without a supervisor nobody could end it: it is refused.
     let dir = tempfile::tempdir().unwrap();
-    let (told, mut options) = (Arc::new(Recorder::default()), ContainerOptions::new("w", dir.path().join("work")));
+    let (reported, mut options) = (Arc::new(Recorder::default()), ContainerOptions::new("w", dir.path().join("work")));
     options.address = Some("unix:///does/not/exist.sock".to_owned());
-    let runtime = ContainerRuntime::new(options, told.clone()).unwrap();
+    let runtime = ContainerRuntime::new(options, reported.clone()).unwrap();
     let job = plan(Run { forbid_overlap: true, ..Run::default() });
     let id = job.id;
     runtime.start(job);
-    assert_eq!(told.ended(id).1.reason, "supervisor");
+    assert_eq!(reported.ended(id).1.reason, "supervisor");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -367,7 +369,7 @@ async fn what_nobody_knows_is_removed_when_the_engine_is_back() {
         let job = first.script("sleep 600");
         let id = job.id;
         first.runtime.start(job);
-        first.told.until(id, |story| story.started.is_some());
+        first.reported.until(id, |story| story.started.is_some());
         let Machine { runtime, bench, mark, .. } = first;
         drop(runtime);
         let door = Door::new(&bench);

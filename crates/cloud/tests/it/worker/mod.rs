@@ -40,7 +40,7 @@ pub(crate) fn plan(spec: Run) -> AttemptPlan {
 /// A process runtime in its own directory.
 pub(crate) struct Machine {
     pub(crate) runtime: ProcessRuntime,
-    pub(crate) told: Arc<Recorder>,
+    pub(crate) reported: Arc<Recorder>,
     dir: tempfile::TempDir,
 }
 
@@ -51,12 +51,12 @@ impl Machine {
 
     pub(crate) fn with(change: impl FnOnce(&mut ProcessOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let told = Arc::new(Recorder::default());
+        let reported = Arc::new(Recorder::default());
         // Processes are known by the mark of their worker, and other test programs run beside this one.
         let worker = format!("test-{}-{}", std::process::id(), fresh().job);
         let mut options = ProcessOptions::new(worker, dir.path().join("work"));
         change(&mut options);
-        let runtime = ProcessRuntime::new(options, told.clone()).unwrap();
-        Self { runtime, told, dir }
+        let runtime = ProcessRuntime::new(options, reported.clone()).unwrap();
+        Self { runtime, reported, dir }
     }
 }

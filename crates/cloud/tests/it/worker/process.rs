@@ -22,7 +22,7 @@ fn a_fresh_directory_of_its_own_that_is_gone_after() {
     let job = script("pwd; stat -c %a .; mkdir -p deep/er; chmod 0 deep; touch file");
     let id = job.id;
     machine.runtime.start(job);
-    let (story, _) = machine.told.ended(id);
+    let (story, _) = machine.reported.ended(id);
     let dir = machine.dir.path().join("work").join(id.to_string());
     assert_eq!(story.text(), format!("{}\n700\n", dir.display()));
     assert!(!dir.exists());
@@ -36,7 +36,7 @@ fn nothing_of_the_agents_environment_passes() {
     let job = plan(Run { argv, env, ..Run::default() });
     let id = job.id;
     machine.runtime.start(job);
-    let text = machine.told.ended(id).0.text();
+    let text = machine.reported.ended(id).0.text();
     assert!(text.contains(&format!("GREETING=job {} element 0\n", id.job)), "{text}");
     assert!(!text.contains("CARGO"), "{text}");
     let names: Vec<&str> = text.lines().filter_map(|line| line.split('=').next()).collect();
@@ -61,7 +61,7 @@ fn secrets_are_files_in_memory_that_are_gone_after_and_never_on_disk() {
     };
     let id = job.id;
     machine.runtime.start(job);
-    let (story, _) = machine.told.ended(id);
+    let (story, _) = machine.reported.ended(id);
     let text = story.text();
     let lines: Vec<&str> = text.lines().rev().collect();
     assert_eq!(lines[1..3], ["400", "700"], "{text}");
@@ -78,7 +78,7 @@ fn secrets_are_files_in_memory_that_are_gone_after_and_never_on_disk() {
     }];
     let id = bad.id;
     machine.runtime.start(bad);
-    let (_, end) = machine.told.ended(id);
+    let (_, end) = machine.reported.ended(id);
     assert_eq!(end.outcome, TaskEnd::StartFailed);
     assert_eq!(end.reason, "secret");
 }
@@ -89,7 +89,7 @@ fn a_flood_is_read_to_the_limit_and_never_stops_the_job() {
     let job = logged("head -c 20000000 /dev/zero | tr '\\0' 'x'; echo >&2 done", 1 << 20, OnFull::Drop);
     let id = job.id;
     machine.runtime.start(job);
-    let (story, end) = machine.told.ended(id);
+    let (story, end) = machine.reported.ended(id);
     assert_eq!(
         (end.outcome, end.log.bytes, end.log.dropped_bytes),
         (TaskEnd::Succeeded, 1 << 20, 20_000_005 - (1 << 20))
@@ -107,21 +107,21 @@ fn a_job_may_fail_or_wait_when_its_log_is_full() {
     let job = logged("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done", 100_000, OnFull::Fail);
     let id = job.id;
     machine.runtime.start(job);
-    let (_, end) = machine.told.ended(id);
+    let (_, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, end.reason.as_str(), end.log.bytes), (TaskEnd::Failed, "log_limit", 100_000));
 
     // There is no room in the outbox log: the job waits, and goes on when there is.
-    machine.told.set_full(true);
+    machine.reported.set_full(true);
     let job = logged("head -c 1000000 /dev/zero; echo >&2 done", 64 << 20, OnFull::Block);
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.until(id, |story| !story.chunks.is_empty());
+    machine.reported.until(id, |story| !story.chunks.is_empty());
     std::thread::sleep(Duration::from_millis(200));
-    let held = machine.told.so_far(id);
+    let held = machine.reported.so_far(id);
     assert!(held.end.is_none() && held.bytes(LogStream::Stdout).len() < 900_000);
-    machine.told.set_full(false);
+    machine.reported.set_full(false);
     machine.runtime.resume(id);
-    let (story, end) = machine.told.ended(id);
+    let (story, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, story.bytes(LogStream::Stdout).len()), (TaskEnd::Succeeded, 1_000_000));
 }
 
@@ -131,19 +131,19 @@ fn outputs_come_with_the_end() {
     let job = script("echo answer=42 >> $ORLOP_OUTPUT; echo nonsense >> $ORLOP_OUTPUT");
     let id = job.id;
     machine.runtime.start(job);
-    let (story, end) = machine.told.ended(id);
+    let (story, end) = machine.reported.ended(id);
     assert_eq!(end.outputs.get("answer").map(String::as_str), Some("42"));
     assert!(String::from_utf8(story.bytes(LogStream::System)).unwrap().contains("1 lines"));
 }
 
 #[test]
-fn cpu_and_memory_of_an_attempt_are_told() {
+fn cpu_and_memory_of_an_attempt_are_reported() {
     let machine = Machine::new();
     let job =
         script("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; head -c 50000000 /dev/zero | tail -c 1; sleep 1");
     let id = job.id;
     machine.runtime.start(job);
-    let (_, end) = machine.told.ended(id);
+    let (_, end) = machine.reported.ended(id);
     assert!(end.usage.cpu_ms > 20, "{:?}", end.usage);
     assert!(end.usage.max_rss > 500_000, "{:?}", end.usage);
 }
@@ -155,7 +155,7 @@ fn no_core_of_the_agent_is_shared_and_commands_are_found_in_the_jobs_path() {
     let job = plan(Run { argv: vec!["true".to_owned()], env, ..Run::default() });
     let id = job.id;
     machine.runtime.start(job);
-    let (story, end) = machine.told.ended(id);
+    let (story, end) = machine.reported.ended(id);
     assert_eq!((end.reason.as_str(), end.exit_code), ("command: `true` was not found", Some(127)));
     assert_eq!(story.bytes(LogStream::System), b"command `true` was not found\n");
 }
@@ -166,15 +166,15 @@ async fn what_an_earlier_agent_left_without_supervisor_is_ended_and_lost() {
     let job = script("setsid sh -c 'echo up; sleep 600' & sleep 600");
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.until(id, |story| story.text().contains("up"));
-    let pid: i32 = machine.told.so_far(id).started.unwrap().handle.split('@').next().unwrap().parse().unwrap();
+    machine.reported.until(id, |story| story.text().contains("up"));
+    let pid: i32 = machine.reported.so_far(id).started.unwrap().handle.split('@').next().unwrap().parse().unwrap();
     // The agent is gone, its directory and processes are not.
     let work = machine.dir.path().join("work");
     drop(machine.runtime);
-    let told = Arc::new(super::Recorder::default());
+    let reported = Arc::new(super::Recorder::default());
     let mut options = orlop_cloud::runtime::worker::process::ProcessOptions::new("w", &work);
     options.mark = "earlier".to_owned();
-    let next = orlop_cloud::runtime::worker::process::ProcessRuntime::new(options, told.clone()).unwrap();
+    let next = orlop_cloud::runtime::worker::process::ProcessRuntime::new(options, reported.clone()).unwrap();
     fs::create_dir(work.join(fresh().to_string())).unwrap();
     let found = next.list().await.unwrap();
     assert_eq!(
@@ -183,7 +183,7 @@ async fn what_an_earlier_agent_left_without_supervisor_is_ended_and_lost() {
     );
     for remains in found {
         next.adopt(remains.id, 0).await.unwrap();
-        let (_, end) = told.ended(remains.id);
+        let (_, end) = reported.ended(remains.id);
         assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     }
     assert!(next.list().await.unwrap().is_empty());
@@ -201,7 +201,7 @@ fn the_directories_of_the_latest_failures_stay_as_many_as_asked_for() {
         let job = script(text);
         ids.push(job.id);
         machine.runtime.start(job);
-        machine.told.ended(*ids.last().unwrap());
+        machine.reported.ended(*ids.last().unwrap());
     }
     let work = machine.dir.path().join("work");
     let kept = |id: &orlop_core::task::TaskRef| work.join(".failed").join(id.to_string()).join("it");
@@ -216,7 +216,7 @@ fn no_core_dumps_and_at_most_so_many_open_files() {
     let job = script("ulimit -c; ulimit -n; ulimit -Hn");
     let id = job.id;
     machine.runtime.start(job);
-    let text = machine.told.ended(id).0.text();
+    let text = machine.reported.ended(id).0.text();
     let lines: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
     assert!(lines[0] == 0 && lines[1] == lines[2] && lines[1] <= 65_536, "{lines:?}");
 }

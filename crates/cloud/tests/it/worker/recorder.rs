@@ -34,7 +34,7 @@ impl Story {
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    told: Mutex<BTreeMap<TaskRef, Story>>,
+    reported: Mutex<BTreeMap<TaskRef, Story>>,
     bell: Condvar,
     /// Whether there is room for logs.
     full: Mutex<bool>,
@@ -44,8 +44,8 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     fn note(&self, id: TaskRef, change: impl FnOnce(&mut Story)) {
-        let mut told = self.told.lock().unwrap();
-        let story = told.entry(id).or_default();
+        let mut reported = self.reported.lock().unwrap();
+        let story = reported.entry(id).or_default();
         assert!(story.end.is_none(), "told of {id} after its end");
         change(story);
         self.bell.notify_all();
@@ -68,22 +68,22 @@ impl Recorder {
 
     /// What was told so far.
     pub(crate) fn so_far(&self, id: TaskRef) -> Story {
-        self.told.lock().unwrap().get(&id).cloned().unwrap_or_default()
+        self.reported.lock().unwrap().get(&id).cloned().unwrap_or_default()
     }
 
     /// Waits until something holds of an attempt.
     pub(crate) fn until(&self, id: TaskRef, mut holds: impl FnMut(&Story) -> bool) -> Story {
         let limit = Instant::now() + PATIENCE;
-        let mut told = self.told.lock().unwrap();
+        let mut reported = self.reported.lock().unwrap();
         loop {
-            if let Some(story) = told.get(&id).filter(|story| holds(story)) {
+            if let Some(story) = reported.get(&id).filter(|story| holds(story)) {
                 return story.clone();
             }
-            let over = told.get(&id).filter(|story| story.end.is_some());
+            let over = reported.get(&id).filter(|story| story.end.is_some());
             assert!(over.is_none(), "{id} ended before that: {over:?}");
             let left = limit.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "waited too long for {id}: {:?}", told.get(&id));
-            told = self.bell.wait_timeout(told, left).unwrap().0;
+            assert!(!left.is_zero(), "waited too long for {id}: {:?}", reported.get(&id));
+            reported = self.bell.wait_timeout(reported, left).unwrap().0;
         }
     }
 

@@ -13,7 +13,7 @@ use super::{Machine, fresh};
 /// A runtime under test.
 pub(crate) struct Subject<'a> {
     pub(crate) runtime: &'a dyn JobRuntime,
-    pub(crate) told: &'a Recorder,
+    pub(crate) reported: &'a Recorder,
     /// The spec of a shell script; none where nothing is run.
     pub(crate) script: Option<&'a dyn Fn(&str) -> Run>,
     /// Whether it is told by which signal an attempt ended; else by the code that stands for it.
@@ -38,7 +38,7 @@ pub(crate) async fn holds(subject: &Subject<'_>) {
         times_out(subject);
         cannot_start(subject);
         secrets_are_given_and_masked(subject);
-        what_it_uses_is_told_while_it_runs(subject).await;
+        what_it_uses_is_reported_while_it_runs(subject).await;
     }
 }
 
@@ -46,11 +46,11 @@ fn succeeds(subject: &Subject<'_>) {
     let plan = subject.plan("exit 0");
     let id = plan.id;
     subject.runtime.start(plan);
-    let (story, end) = subject.told.ended(id);
+    let (story, end) = subject.reported.ended(id);
     assert_eq!((end.outcome, end.exit_code, end.signal), (TaskEnd::Succeeded, Some(0), None), "{end:?}");
     let started = story.started.unwrap();
     assert!(end.started_at == Some(started.at) && started.at <= end.finished_at);
-    subject.told.flushed();
+    subject.reported.flushed();
 }
 
 async fn asking_for_what_is_not_there_is_fine(subject: &Subject<'_>) {
@@ -72,7 +72,7 @@ fn fails_with_a_code(subject: &Subject<'_>) {
         let plan = subject.plan(text);
         let id = plan.id;
         subject.runtime.start(plan);
-        let (_, end) = subject.told.ended(id);
+        let (_, end) = subject.reported.ended(id);
         assert_eq!((end.outcome, end.exit_code, end.signal), (TaskEnd::Failed, code, signal), "{end:?}");
     }
 }
@@ -81,7 +81,7 @@ fn both_streams_come_as_written(subject: &Subject<'_>) {
     let plan = subject.plan(r"printf 'a\377\000b'; printf 'err' >&2; echo $ORLOP_JOB_ID $ORLOP_ATTEMPT");
     let id = plan.id;
     subject.runtime.start(plan);
-    let (story, end) = subject.told.ended(id);
+    let (story, end) = subject.reported.ended(id);
     let expected = [b"a\xff\x00b".as_slice(), format!("{} 1\n", id.job).as_bytes()].concat();
     assert_eq!(story.bytes(LogStream::Stdout), expected);
     assert_eq!(story.bytes(LogStream::Stderr), b"err");
@@ -93,29 +93,29 @@ fn cancelled_with_and_without_grace(subject: &Subject<'_>) {
         let plan = subject.plan("trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done");
         let id = plan.id;
         subject.runtime.start(plan);
-        subject.told.until(id, |story| story.text().contains("ready"));
+        subject.reported.until(id, |story| story.text().contains("ready"));
         subject.runtime.end(id, cause, Duration::from_secs(30));
-        let (story, end) = subject.told.ended(id);
+        let (story, end) = subject.reported.ended(id);
         assert_eq!((end.outcome, end.exit_code), (outcome, Some(7)), "{end:?}");
         assert_eq!(story.text(), "ready\nasked\n");
     }
     let plan = subject.plan("trap '' TERM; echo ready; while :; do sleep 0.05; done");
     let id = plan.id;
     subject.runtime.start(plan);
-    subject.told.until(id, |story| story.text().contains("ready"));
+    subject.reported.until(id, |story| story.text().contains("ready"));
     subject.runtime.end(id, Cause::Cancel, Duration::from_secs(1));
-    let (_, end) = subject.told.ended(id);
+    let (_, end) = subject.reported.ended(id);
     assert_eq!(end.outcome, TaskEnd::Cancelled, "{end:?}");
     assert!(end.signal == Some(9) || end.exit_code == Some(137), "{end:?}");
 }
 
 /// Its first process holds the memory, a child of it uses the CPU.
-async fn what_it_uses_is_told_while_it_runs(subject: &Subject<'_>) {
+async fn what_it_uses_is_reported_while_it_runs(subject: &Subject<'_>) {
     let text = "x=$(head -c 8000000 /dev/zero | tr '\\0' a); echo ready; sh -c 'while :; do :; done'; echo ${#x}";
     let plan = subject.plan(text);
     let (id, other) = (plan.id, fresh());
     subject.runtime.start(plan);
-    subject.told.until(id, |story| story.text().contains("ready"));
+    subject.reported.until(id, |story| story.text().contains("ready"));
     let begun = std::time::Instant::now();
     let mut before = 0;
     loop {
@@ -134,7 +134,7 @@ async fn what_it_uses_is_told_while_it_runs(subject: &Subject<'_>) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     subject.runtime.end(id, Cause::Cancel, Duration::ZERO);
-    subject.told.ended(id);
+    subject.reported.ended(id);
     assert_eq!(subject.runtime.in_use(&[id]).await.unwrap(), [], "it has ended");
 }
 
@@ -143,7 +143,7 @@ fn times_out(subject: &Subject<'_>) {
     let id = plan.id;
     (plan.timeout, plan.grace) = (Some(Duration::from_millis(300)), Duration::from_millis(300));
     subject.runtime.start(plan);
-    let (_, end) = subject.told.ended(id);
+    let (_, end) = subject.reported.ended(id);
     assert_eq!(end.outcome, TaskEnd::TimedOut, "{end:?}");
 }
 
@@ -153,7 +153,7 @@ fn cannot_start(subject: &Subject<'_>) {
     let argv = vec!["no-such-program-anywhere".to_owned()];
     plan.run = Arc::new(Run { argv, ..(*plan.run).clone() });
     subject.runtime.start(plan);
-    let (story, end) = subject.told.ended(id);
+    let (story, end) = subject.reported.ended(id);
     assert_eq!(end.outcome, TaskEnd::StartFailed, "{end:?}");
     assert!(end.reason.starts_with("command: `no-such-program-anywhere` "), "{end:?}");
     assert!(end.exit_code == Some(127), "{end:?}");
@@ -178,7 +178,7 @@ fn secrets_are_given_and_masked(subject: &Subject<'_>) {
     plan.secrets =
         vec![secret("in-file-7731", SecretAs::File, "sub/key"), secret("in-env-9482", SecretAs::Env, "TOKEN")];
     subject.runtime.start(plan);
-    let (story, end) = subject.told.ended(id);
+    let (story, end) = subject.reported.ended(id);
     assert_eq!(end.outcome, TaskEnd::Succeeded, "{end:?}");
     assert_eq!(story.text(), "***\n***\n***");
     assert_eq!(end.outputs.get("a").map(String::as_str), Some("***"));
@@ -186,16 +186,17 @@ fn secrets_are_given_and_masked(subject: &Subject<'_>) {
 
 #[tokio::test]
 async fn noop() {
-    let told = Arc::new(Recorder::default());
-    let runtime = NoopRuntime::new(told.clone());
-    holds(&Subject { runtime: &runtime, told: &told, script: None, signals: true }).await;
+    let reported = Arc::new(Recorder::default());
+    let runtime = NoopRuntime::new(reported.clone());
+    holds(&Subject { runtime: &runtime, reported: &reported, script: None, signals: true }).await;
 }
 
 #[tokio::test]
 async fn process() {
     let machine = Machine::new();
     let make = |text: &str| Run { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..Run::default() };
-    holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make), signals: true }).await;
+    holds(&Subject { runtime: &machine.runtime, reported: &machine.reported, script: Some(&make), signals: true })
+        .await;
 }
 
 #[tokio::test]
@@ -203,5 +204,6 @@ async fn supervised_process() {
     let machine = Machine::with(super::supervised::with_supervisor);
     let make =
         |text: &str| Run { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), survive: true, ..Run::default() };
-    holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make), signals: true }).await;
+    holds(&Subject { runtime: &machine.runtime, reported: &machine.reported, script: Some(&make), signals: true })
+        .await;
 }

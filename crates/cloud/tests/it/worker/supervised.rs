@@ -29,12 +29,12 @@ fn surviving(text: &str) -> AttemptPlan {
 fn another(machine: Machine, mark: &str) -> Machine {
     let Machine { runtime, dir, .. } = machine;
     drop(runtime);
-    let told = Arc::new(Recorder::default());
+    let reported = Arc::new(Recorder::default());
     let mut options = ProcessOptions::new("next", dir.path().join("work"));
     options.mark = mark.to_owned();
     with_supervisor(&mut options);
-    let runtime = ProcessRuntime::new(options, told.clone()).unwrap();
-    Machine { runtime, told, dir }
+    let runtime = ProcessRuntime::new(options, reported.clone()).unwrap();
+    Machine { runtime, reported, dir }
 }
 
 /// Control files that are some attempt's; others wait to be used again.
@@ -75,7 +75,7 @@ fn until(mut holds: impl FnMut() -> bool) {
 }
 
 fn first_pid(machine: &Machine, id: TaskRef) -> i32 {
-    machine.told.so_far(id).started.unwrap().handle.split('@').next().unwrap().parse().unwrap()
+    machine.reported.so_far(id).started.unwrap().handle.split('@').next().unwrap().parse().unwrap()
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
     let job = surviving(&text);
     let id = job.id;
     machine.runtime.start(job);
-    let story = machine.told.until(id, |story| !story.chunks.is_empty());
+    let story = machine.reported.until(id, |story| !story.chunks.is_empty());
     let pid = first_pid(&machine, id);
     let next = another(machine, "over");
     assert!(!is_dead(pid), "it goes on");
@@ -98,7 +98,7 @@ async fn an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
     let used = next.runtime.in_use(&[id]).await.unwrap();
     assert!(used.len() == 1 && used[0].1.memory_bytes > 0, "{used:?}");
     fs::write(&go, "").unwrap();
-    let (rest, end) = next.told.ended(id);
+    let (rest, end) = next.reported.ended(id);
     assert_eq!(
         (end.outcome, end.exit_code, end.started_at),
         (TaskEnd::Failed, Some(3), Some(story.started.unwrap().at))
@@ -118,7 +118,7 @@ async fn an_attempt_that_its_supervisor_cannot_begin_ends_as_one_that_did_not_st
     let job = surviving("echo never");
     let id = job.id;
     machine.runtime.start(job);
-    let (story, end) = machine.told.ended(id);
+    let (story, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "supervisor"));
     let said = String::from_utf8(story.bytes(LogStream::System)).unwrap();
     assert!(said.contains("no supervisor takes the attempt on: it did not begin"), "{said}");
@@ -133,7 +133,7 @@ async fn what_ended_without_an_agent_is_reported_by_the_next() {
     let id = job.id;
     let pid = {
         machine.runtime.start(job);
-        machine.told.until(id, |story| story.started.is_some());
+        machine.reported.until(id, |story| story.started.is_some());
         first_pid(&machine, id)
     };
     let next = another(machine, "ended");
@@ -144,7 +144,7 @@ async fn what_ended_without_an_agent_is_reported_by_the_next() {
         assert!(begun.elapsed() < Duration::from_secs(60));
     }
     next.runtime.adopt(id, 0).await.unwrap();
-    let (story, end) = next.told.ended(id);
+    let (story, end) = next.reported.ended(id);
     assert_eq!((end.exit_code, story.text().as_str()), (Some(4), "x\n"));
 }
 
@@ -154,11 +154,11 @@ async fn another_agent_can_end_what_it_took_over() {
     let job = surviving("trap 'echo asked; exit 9' TERM; echo up; while :; do sleep 0.02; done");
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.until(id, |story| story.text().contains("up"));
+    machine.reported.until(id, |story| story.text().contains("up"));
     let next = another(machine, "end");
     next.runtime.adopt(id, 0).await.unwrap();
     next.runtime.end(id, Cause::Cancel, Duration::from_secs(30));
-    let (story, end) = next.told.ended(id);
+    let (story, end) = next.reported.ended(id);
     assert_eq!((end.outcome, end.exit_code), (TaskEnd::Cancelled, Some(9)));
     assert!(story.text().ends_with("asked\n"), "{}", story.text());
 }
@@ -169,17 +169,17 @@ async fn the_attempts_of_a_supervisor_that_is_killed_are_ended_and_lost() {
     let job = surviving("setsid sleep 600 & echo up; sleep 600");
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.until(id, |story| story.text().contains("up"));
+    machine.reported.until(id, |story| story.text().contains("up"));
     let (pid, keeper) = (first_pid(&machine, id), keeper(&machine.dir.path().join("work"), id));
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL).unwrap();
-    let (_, end) = machine.told.ended(id);
+    let (_, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "supervisor"));
     assert!(is_dead(pid));
     // The next attempt gets another supervisor.
     let job = surviving("exit 2");
     let id = job.id;
     machine.runtime.start(job);
-    assert_eq!(machine.told.ended(id).1.exit_code, Some(2));
+    assert_eq!(machine.reported.ended(id).1.exit_code, Some(2));
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
     let job = surviving("echo up; sleep 600");
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.until(id, |story| story.text().contains("up"));
+    machine.reported.until(id, |story| story.text().contains("up"));
     let (pid, keeper) = (first_pid(&machine, id), keeper(&machine.dir.path().join("work"), id));
     let next = another(machine, "both");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL).unwrap();
@@ -200,7 +200,7 @@ async fn a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     next.runtime.adopt(id, 0).await.unwrap();
-    let (_, end) = next.told.ended(id);
+    let (_, end) = next.reported.ended(id);
     assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     assert!(is_dead(pid) && next.runtime.list().await.unwrap().is_empty());
 }
@@ -214,10 +214,10 @@ fn an_attempt_that_may_not_overlap_ends_with_the_lease() {
     let id = job.id;
     machine.runtime.renew_lease(Duration::from_secs(15));
     machine.runtime.start(job);
-    machine.told.until(id, |story| story.text().contains("up"));
+    machine.reported.until(id, |story| story.text().contains("up"));
     let renewed = Instant::now();
     machine.runtime.renew_lease(Duration::from_secs(20));
-    let (_, end) = machine.told.ended(id);
+    let (_, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "lease_expired"));
     let after = renewed.elapsed();
     assert!(after >= Duration::from_millis(19_900), "it was renewed: {after:?}");
@@ -230,7 +230,7 @@ fn without_a_supervisor_it_is_refused() {
     let job = plan(Run { argv, forbid_overlap: true, ..Run::default() });
     let id = job.id;
     machine.runtime.start(job);
-    let (_, end) = machine.told.ended(id);
+    let (_, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "supervisor"));
 }
 
@@ -241,10 +241,10 @@ fn supervisors_end_when_their_agent_and_all_attempts_are_gone() {
     let job = surviving(&format!("echo up; while [ ! -e {} ]; do sleep 0.02; done", go.display()));
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.until(id, |story| story.started.is_some());
+    machine.reported.until(id, |story| story.started.is_some());
     let keeper = keeper(&machine.dir.path().join("work"), id);
     fs::write(&go, "").unwrap();
-    machine.told.ended(id);
+    machine.reported.ended(id);
     assert!(!is_dead(keeper), "it waits for more");
     let Machine { runtime, dir, .. } = machine;
     drop(runtime);

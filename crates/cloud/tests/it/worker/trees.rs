@@ -42,7 +42,7 @@ fn leftovers_go_after_a_normal_exit() {
         ));
         let id = job.id;
         machine.runtime.start(job);
-        let (_, end) = machine.told.ended(id);
+        let (_, end) = machine.reported.ended(id);
         assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(5)), "{way}: {end:?}");
         assert!(!lives(&marker), "{way}");
     }
@@ -60,14 +60,14 @@ fn a_cancelled_tree_is_gone_as_a_whole_double_forks_too() {
     let job = script(&text);
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.until(id, |story| story.text().contains("up"));
+    machine.reported.until(id, |story| story.text().contains("up"));
     let begun = std::time::Instant::now();
     while !lives(&marker) {
         assert!(begun.elapsed() < Duration::from_secs(20));
         std::thread::yield_now();
     }
     machine.runtime.end(id, Cause::Cancel, Duration::from_millis(100));
-    let (_, end) = machine.told.ended(id);
+    let (_, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, end.signal), (TaskEnd::Cancelled, Some(9)));
     assert!(!lives(&marker));
 }
@@ -80,10 +80,10 @@ fn a_fork_loop_does_not_escape() {
     let job = script(&format!("echo up; while :; do setsid sleep {marker} & sleep 0.01; done"));
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.until(id, |story| story.text().contains("up"));
+    machine.reported.until(id, |story| story.text().contains("up"));
     std::thread::sleep(Duration::from_millis(300));
     machine.runtime.end(id, Cause::Cancel, Duration::ZERO);
-    machine.told.ended(id);
+    machine.reported.ended(id);
     assert!(!lives(&marker));
 }
 
@@ -95,7 +95,7 @@ fn who_hides_its_marks_is_found_when_nobody_else_runs() {
     let job = script(&format!("(env -i setsid sleep {marker} >/dev/null 2>&1 &); sleep 0.2"));
     let id = job.id;
     machine.runtime.start(job);
-    machine.told.ended(id);
+    machine.reported.ended(id);
     assert!(!lives(&marker));
 }
 
@@ -108,7 +108,7 @@ fn who_hides_its_marks_goes_with_its_attempt_while_others_run() {
     let other = script(&format!("(env -i setsid sleep {stays} &); echo up; sleep 600"));
     let other_id = other.id;
     machine.runtime.start(other);
-    machine.told.until(other_id, |story| story.text().contains("up"));
+    machine.reported.until(other_id, |story| story.text().contains("up"));
     for (which, way) in [
         "(env -i setsid sh -c 'sleep M &' &) ; sleep 0.2",
         "(env -i setsid sleep M >/dev/null 2>&1 &) ; sleep 0.2",
@@ -121,12 +121,12 @@ fn who_hides_its_marks_goes_with_its_attempt_while_others_run() {
         let job = script(&way.replace('M', &marker));
         let id = job.id;
         machine.runtime.start(job);
-        machine.told.ended(id);
+        machine.reported.ended(id);
         assert!(!lives(&marker), "{way}");
     }
     assert!(lives(&stays), "that of another goes on");
     machine.runtime.end(other_id, Cause::Cancel, Duration::ZERO);
-    machine.told.ended(other_id);
+    machine.reported.ended(other_id);
     assert!(!lives(&stays));
 }
 
@@ -138,15 +138,15 @@ fn one_attempt_leaves_the_processes_of_another_alone() {
     let other = script(&format!("(setsid sleep {stays} &); echo up; sleep 600"));
     let other_id = other.id;
     machine.runtime.start(other);
-    machine.told.until(other_id, |story| story.text().contains("up"));
+    machine.reported.until(other_id, |story| story.text().contains("up"));
     for _ in 0..3 {
         let job = script("setsid sleep 500 & exit 0");
         let id = job.id;
         machine.runtime.start(job);
-        machine.told.ended(id);
+        machine.reported.ended(id);
     }
     assert!(lives(&stays));
     machine.runtime.end(other_id, Cause::Cancel, Duration::ZERO);
-    machine.told.ended(other_id);
+    machine.reported.ended(other_id);
     assert!(!lives(&stays));
 }

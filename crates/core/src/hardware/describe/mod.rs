@@ -41,8 +41,8 @@ pub fn describe(facts: &HardwareFacts, vocabulary: &Vocabulary) -> Machine {
             for (vendor, words) in vendors {
                 let gpus: Vec<&GpuFacts> = facts.gpus.iter().filter(|gpu| gpu.vendor == *vendor).collect();
                 if !gpus.is_empty() {
-                    let told = kubernetes::LabelContext { words, families, strategy: *mig_strategy, vocabulary };
-                    kubernetes::gpus(&mut machine, *vendor, &gpus, &told);
+                    let reported = kubernetes::LabelContext { words, families, strategy: *mig_strategy, vocabulary };
+                    kubernetes::gpus(&mut machine, *vendor, &gpus, &reported);
                 }
             }
         }

@@ -39,27 +39,27 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
     let traces = Traces::read(plan, state);
     let first = phrase::before_suspended(&status.message);
     let (word, text) = phrase::split_word(first);
-    let told = reason::causes().find(|cause| *cause == word);
+    let reported = reason::causes().find(|cause| *cause == word);
     let flow = &mut state.flow;
     let mut add = |reason: Text, message: &str| {
         if flow.causes.iter().all(|known| known.reason != reason) {
             flow.causes.push(Cause { reason, message: message.to_owned() });
         }
     };
-    if let Some(told) = told {
-        add(told.into(), text);
+    if let Some(reported) = reported {
+        add(reported.into(), text);
     }
     let [main, last] = &traces.failures;
     let by_policy = main.as_ref().map(|message| {
         // The message of a status is its first cause: here that of the failure, unless it names another.
-        add(reason::FLOW_FAILED.into(), if told.is_none() { first } else { message });
+        add(reason::FLOW_FAILED.into(), if reported.is_none() { first } else { message });
         Text::from(reason::FLOW_FAILED)
     });
     // Only failures that are counted can pass the limit; those of `finally` halt nothing.
     let over_budget = traces.over_budget || traces.spent > plan.policy().backoff_limit;
     let by_count = over_budget.then(|| Text::from(reason::BACKOFF_LIMIT));
     let by_policy = by_policy.filter(|_| traces.halting && plan.policy().failure != FailurePolicy::Continue);
-    let told_halt = told.filter(|told| *told != reason::FINALLY_FAILED).map(Text::from);
+    let told_halt = reported.filter(|reported| *reported != reason::FINALLY_FAILED).map(Text::from);
     let hard = |cause: &Text| matches!(cause.as_ref(), reason::TERMINATED | reason::REPLACED);
     let halt = traces.skipped.or(told_halt).or(by_policy).or(traces.cancelled.clone()).or(by_count.clone());
     for cause in halt.iter().chain(&traces.cancelled).chain(&traces.finally).chain(&by_count) {
@@ -82,8 +82,8 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
     flow.final_halt = traces.finally.or_else(|| [&flow.cancel, &halt].into_iter().flatten().find(|c| hard(c)).cloned());
     flow.halt = halt;
     flow.cut = traces.cut;
-    if let Some(told) = told.filter(|told| reason::is_order(told)) {
-        flow.cut.push(told.into());
+    if let Some(reported) = reported.filter(|reported| reason::is_order(reported)) {
+        flow.cut.push(reported.into());
     }
 }
 

@@ -129,7 +129,7 @@ fn finally_and_items_are_waited_for() {
 }
 
 #[test]
-fn a_jobs_own_reason_is_told_apart_from_a_halt_of_that_name() {
+fn a_jobs_own_reason_is_distinguished_from_a_halt_of_that_name() {
     let mut bench = Bench::new(json!({
         "steps": [{"name": "a"}, {"name": "b", "retryPolicy": {}}, {"name": "c"}],
         "executionPolicy": {"failurePolicy": "CancelRunning", "backoffLimit": 0},
@@ -167,8 +167,8 @@ fn all_steps_of_a_long_chain_are_explained_in_one_walk() {
     bench.fail("s0");
     let mut explainer = Explainer::new(&bench.plan, &bench.state);
     for n in (1..=last).rev() {
-        let told = explainer.explain(bench.at(&format!("s{n}"))).expect("the step exists");
-        let root = told.because.last().expect("a reason");
-        assert!(matches!(root, Because::Root { name, .. } if name == "s0"), "{told}");
+        let reported = explainer.explain(bench.at(&format!("s{n}"))).expect("the step exists");
+        let root = reported.because.last().expect("a reason");
+        assert!(matches!(root, Because::Root { name, .. } if name == "s0"), "{reported}");
     }
 }

@@ -151,7 +151,7 @@ fn under_cancel_running_the_spent_budget_cancels_what_is_live() {
 }
 
 #[test]
-fn a_replaced_flow_is_cancelled_without_finally_and_told_once() {
+fn a_replaced_flow_is_cancelled_without_finally_and_reported_once() {
     let mut flow = Bench::new(
         json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}], "finally": [{"name": "clean"}]}),
     );
@@ -213,8 +213,8 @@ fn the_first_cause_names_the_failure() {
     flow.confirm("b");
     assert_eq!(flow.status().completion_time, Some(flow.now));
     assert_eq!((flow.cause().as_str(), count(&flow, "JobFlowFailed")), ("FlowFailed", 1));
-    let told = flow.effects.iter().any(
+    let reported = flow.effects.iter().any(
         |effect| matches!(effect, FlowEffect::RecordEvent(notice) if notice.message.starts_with("FlowFailed: step a failed")),
     );
-    assert!(told, "{:?}", flow.effects);
+    assert!(reported, "{:?}", flow.effects);
 }

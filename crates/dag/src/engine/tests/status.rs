@@ -134,12 +134,12 @@ fn a_held_flow_that_is_told_to_end_shows_what_was_cut_off() {
     flow.accept("c");
     flow.fail("c");
     let status = terminated(held(flow.status(), HoldReason::SpecChanged, flow.now), false, flow.now);
-    let told: Vec<String> = status
+    let reported: Vec<String> = status
         .steps
         .iter()
         .map(|step| format!("{} {} {}: {}", step.name, step.phase, step.reason, step.message).trim().to_owned())
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     a Succeeded :
     b Failed Terminated: its attempt was cancelled
     c Failed NonZeroExit: the retry was not made: exit code 1
@@ -161,7 +161,7 @@ fn a_held_flow_that_is_told_to_end_shows_what_was_cut_off() {
 /// The table of step reasons: which failures the retry policy applies to.
 #[test]
 fn reasons_say_whether_a_failure_is_retried() {
-    let told = |reason: &str| {
+    let reported = |reason: &str| {
         let mut flow = Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {}}]}));
         flow.accept("a");
         let (at, ended_at, message) = (flow.at("a"), flow.now, "so it is".to_owned());
@@ -180,10 +180,10 @@ fn reasons_say_whether_a_failure_is_retried() {
         "OutputMissing",
         "ParameterUnresolved",
     ] {
-        assert_eq!(told(reason), "Failed/RetryScheduled", "{reason}");
+        assert_eq!(reported(reason), "Failed/RetryScheduled", "{reason}");
     }
     for reason in ["TemplateInvalid", "Forbidden", "NameConflict", "Unschedulable", "OutputTooLarge"] {
-        assert_eq!(told(reason), format!("Failed/{reason}"));
+        assert_eq!(reported(reason), format!("Failed/{reason}"));
     }
 }
 

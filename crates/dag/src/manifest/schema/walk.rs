@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_for_anchors_may_stand_at_the_top_and_a_repeated_key_is_told_once() {
+    fn keys_for_anchors_may_stand_at_the_top_and_a_repeated_key_is_reported_once() {
         assert_eq!(says("x-job: &job TEMPLATE\nx-more: 5\nspec: {steps: [{name: s, template: *job}]}\n"), "");
         insta::assert_snapshot!(says("spec:
   suspend: true

@@ -12,7 +12,7 @@ impl Model<'_> {
     /// Takes an event; answers what should be told.
     pub fn apply(&mut self, event: &FlowEvent, now: Time) -> ExpectedEffects {
         self.now = self.now.max(now);
-        self.told = ExpectedEffects::default();
+        self.reported = ExpectedEffects::default();
         if self.over.is_some() {
             self.fenced += u64::from(event.attempt().is_some());
             self.written |= *event == FlowEvent::FinalStatusWritten;
@@ -22,7 +22,7 @@ impl Model<'_> {
             self.flow_event(event);
         }
         self.close();
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.reported)
     }
 
     fn flow_event(&mut self, event: &FlowEvent) {
@@ -60,7 +60,7 @@ impl Model<'_> {
         }
         if self.case.resources {
             self.resources_asked = true;
-            self.told.resources = true;
+            self.reported.resources = true;
         }
     }
 
@@ -139,7 +139,7 @@ impl Model<'_> {
         };
         let attempt = unit.attempt();
         self.set_clock(at, |unit| unit.frozen = Some(now));
-        self.told.suspends.insert((at, attempt));
+        self.reported.suspends.insert((at, attempt));
     }
 
     fn thaw(&mut self, at: Address) {
@@ -152,7 +152,7 @@ impl Model<'_> {
                 *since = now;
             }
         });
-        self.told.resumes.insert((at, attempt));
+        self.reported.resumes.insert((at, attempt));
     }
 
     fn pause_changed(&mut self) {
@@ -372,7 +372,7 @@ impl Model<'_> {
         (unit.due, unit.frozen) = (None, None);
         let attempt = unit.attempt();
         self.set(at, St::Cancelling);
-        self.told.cancels.insert((at, attempt, cause.to_owned()));
+        self.reported.cancels.insert((at, attempt, cause.to_owned()));
     }
 
     fn cancelling(&mut self, event: &FlowEvent, at: Address) {

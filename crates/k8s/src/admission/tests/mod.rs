@@ -259,15 +259,15 @@ fn an_update_is_signed_with_the_name_of_whoever_asks() {
     let expect = |note: &str| json!([{"op": "add", "path": "/metadata/annotations/approval.workflow.kube-zen.io~1gate", "value": note}]);
     assert_eq!(stamped(started(|_| {}), started(|flow| flow["spec"]["suspend"] = json!(true))), Value::Null);
     assert_eq!(stamped(started(|_| {}), approved(None)), expect(r#"{"by":"ann","at":"2026-11-22T10:00:00Z"}"#));
-    let told = approved(Some(r#"{"by":"bob","reason":"fine"}"#));
+    let reported = approved(Some(r#"{"by":"bob","reason":"fine"}"#));
     assert_eq!(
-        stamped(started(|_| {}), told.clone()),
+        stamped(started(|_| {}), reported.clone()),
         expect(r#"{"by":"ann","at":"2026-11-22T10:00:00Z","reason":"fine"}"#)
     );
     // Signed before; another label is no decision.
-    let mut labelled = told.clone();
+    let mut labelled = reported.clone();
     labelled["metadata"]["labels"] = json!({"a": "b"});
-    assert_eq!(stamped(told, labelled), Value::Null);
+    assert_eq!(stamped(reported, labelled), Value::Null);
 }
 
 #[test]

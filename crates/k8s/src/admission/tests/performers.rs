@@ -111,13 +111,13 @@ fn nothing_else_is_asked_there_and_the_tables_of_the_operator_count() {
         "kind": {"group": "hourglass.eigenlayer.io", "version": "v1alpha1", "kind": "Performer"},
         "object": performer(&json!({"hardwareRequirements": {"gpuType": "nvidia-mine"}}))}});
     let mut settings = Settings::default();
-    let told = |settings: &Settings| {
+    let reported = |settings: &Settings| {
         let answer = Webhook::ValidatePerformer.answer(review.to_string().as_bytes(), settings, now());
         assert_eq!(answer.body["response"]["allowed"], true);
         warnings(&answer).join("; ")
     };
-    insta::assert_snapshot!(told(&settings), @"UnknownGpuModel: model `mine` is not in Orlop's tables; it is matched by its exact name among devices of nvidia; did you mean mi60, mi50?");
+    insta::assert_snapshot!(reported(&settings), @"UnknownGpuModel: model `mine` is not in Orlop's tables; it is matched by its exact name among devices of nvidia; did you mean mi60, mi50?");
     let laid = serde_saphyr::from_str(file).unwrap();
     settings.hourglass = crate::hourglass::Config::with_tables(orlop_core::hardware::Tables::default().overlaid(laid));
-    assert_eq!(told(&settings), "");
+    assert_eq!(reported(&settings), "");
 }

@@ -190,16 +190,19 @@ fn the_end_waits_for_the_deployment_and_its_pods() {
 }
 
 #[test]
-fn counts_are_told_as_none_where_there_is_nothing_to_count() {
+fn counts_are_reported_as_none_where_there_is_nothing_to_count() {
     let mut env = super::env();
     env.refuse("create", Kind::Deployment, 1, crate::shell::fake::refused(403, "Forbidden"));
     env.submit("exec", with(json!({"replicas": 3})));
     env.rest();
-    let told =
+    let reported =
         |env: &TestEnv| ["replicas", "readyReplicas", "updatedReplicas"].map(|name| env.status("exec")[name].clone());
-    assert_eq!((told(&env), env.place("exec").as_str()), ([0, 0, 0].map(Value::from), "Failed/Failed True/Forbidden"));
+    assert_eq!(
+        (reported(&env), env.place("exec").as_str()),
+        ([0, 0, 0].map(Value::from), "Failed/Failed True/Forbidden")
+    );
     env.wait(301);
-    assert_eq!(told(&env), [3, 3, 3].map(Value::from));
+    assert_eq!(reported(&env), [3, 3, 3].map(Value::from));
 }
 
 #[test]
@@ -231,7 +234,7 @@ fn an_account_that_somebody_deletes_is_made_again_once_the_deployment_misses_it(
 }
 
 #[test]
-fn a_deployment_that_somebody_pauses_is_told() {
+fn a_deployment_that_somebody_pauses_is_reported() {
     let mut env = running(spec());
     env.server.edit(Kind::Deployment, "exec", |live| live["spec"]["paused"] = json!(true));
     env.images.insert("executor:2".into(), "never");

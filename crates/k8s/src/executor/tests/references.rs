@@ -68,7 +68,7 @@ fn a_crash_at_any_write_rolls_them_once() {
 }
 
 #[test]
-fn a_secret_that_may_not_be_read_is_told_once_and_who_does_not_want_it_reads_nothing() {
+fn a_secret_that_may_not_be_read_is_reported_once_and_who_does_not_want_it_reads_nothing() {
     let mut env = env();
     env.server.put(Kind::Secret, json!({"metadata": {"name": "mine"}, "data": {}}));
     env.refuse("get", Kind::Secret, 3, refused(403, "Forbidden"));

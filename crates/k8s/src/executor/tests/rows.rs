@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{TestEnv, env, running, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::steps::{Transitions, table, told};
+use crate::hourglass::tests::steps::{Transitions, reported, table};
 use crate::shell::fake::{Fault, Server};
 
 fn ways(env: &TestEnv) -> Transitions {
@@ -102,9 +102,9 @@ fn every_step_that_is_written_is_one_of_the_table_and_every_one_of_the_table_is_
     all.extend(ways(&invalid));
     let table = table(&MACHINE);
     assert_eq!((all.broken, all.astray(&table)), (0, Vec::new()), "not in the table");
-    assert_eq!(told(table.difference(&all.taken)), [] as [String; 0], "steps that these scenes do not reach");
+    assert_eq!(reported(table.difference(&all.taken)), [] as [String; 0], "steps that these scenes do not reach");
     // What is only passed through: a first status says more than Pending, and who is gone has none.
-    insta::assert_snapshot!(told(table.difference(&all.stored)).join("\n"), @"
+    insta::assert_snapshot!(reported(table.difference(&all.stored)).join("\n"), @"
     - Pending
     Cleanup Gone
     Pending Creating

@@ -10,7 +10,7 @@ use super::server::{Server, TestClock};
 use super::test_env::{TestEnv, after, job};
 use crate::api::Kind;
 
-fn told(env: &TestEnv) -> Vec<String> {
+fn reported(env: &TestEnv) -> Vec<String> {
     let word = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();
     let events = env.server.list(Kind::Event);
     let mut all: Vec<String> = events
@@ -26,14 +26,14 @@ fn people_hear_why_a_flow_was_refused() {
     let mut env = TestEnv::new();
     env.submit("etl", json!({"steps": [job("a"), job("a")]}));
     env.run();
-    insta::assert_snapshot!(told(&env).join("\n"), @"
+    insta::assert_snapshot!(reported(&env).join("\n"), @"
     Warning JobFlowFailed: ValidationFailed: spec.steps[1].name: the name `a` is that of spec.steps[0] already
     Warning ValidationFailed: spec.steps[1].name: the name `a` is that of spec.steps[0] already
     ");
     let mut env = TestEnv::new();
     env.submit("etl", json!({"steps": [after("a", &["b"]), after("b", &["a"])]}));
     env.run();
-    insta::assert_snapshot!(told(&env).join("\n"), @"
+    insta::assert_snapshot!(reported(&env).join("\n"), @"
     Warning JobFlowFailed: DAGCycle: spec.steps[0].dependencies: steps wait for each other in a cycle: a → b → a
     Warning ValidationFailed: spec.steps[0].dependencies: steps wait for each other in a cycle: a → b → a
     ");
@@ -114,7 +114,7 @@ fn people_hear_once_that_a_changed_spec_holds_a_flow_after_a_restart() {
     let mut env = changed();
     env.restart();
     env.settle();
-    let about = told(&env).into_iter().filter(|line| line.contains("SpecChanged")).collect::<Vec<_>>();
+    let about = reported(&env).into_iter().filter(|line| line.contains("SpecChanged")).collect::<Vec<_>>();
     insta::assert_snapshot!(about.join("\n"), @"Warning SpecChanged: the spec was changed after the start; restore it to go on");
 }
 
@@ -133,7 +133,7 @@ fn a_flow_that_a_changed_spec_holds_can_be_told_to_end() {
     let status = env.status("etl");
     let failed = status["conditions"].as_array().unwrap().iter().find(|known| known["type"] == "Failed").unwrap();
     assert_eq!((&failed["status"], &failed["reason"]), (&json!("True"), &json!("Terminated")));
-    let about = told(&env).into_iter().filter(|line| line.contains("Stopped") || line.contains("Failed"));
+    let about = reported(&env).into_iter().filter(|line| line.contains("Stopped") || line.contains("Failed"));
     insta::assert_snapshot!(about.collect::<Vec<_>>().join("\n"), @"
     Normal FlowStopped: the flow was told to end: Terminated
     Warning JobFlowFailed: Terminated: the flow was told to end while it was held

@@ -68,7 +68,7 @@ fn what_a_step_reports_is_handed_to_the_next_one() {
 }
 
 #[test]
-fn an_artifact_too_large_for_its_store_is_told_of_and_misses_only_whoever_takes_it() {
+fn an_artifact_too_large_for_its_store_is_reported_of_and_misses_only_whoever_takes_it() {
     let mut env = env();
     env.submit("etl", spec());
     report(&mut env, false);
@@ -79,9 +79,9 @@ fn an_artifact_too_large_for_its_store_is_told_of_and_misses_only_whoever_takes_
     take Failed/ArtifactUnavailable 1
     "#);
     let events = env.server.list(Kind::Event);
-    let told: Vec<&Value> = events.iter().filter(|event| event["reason"] == "ArtifactTooLarge").collect();
-    assert_eq!((told.len(), &told[0]["type"]), (1, &json!("Warning")));
-    insta::assert_snapshot!(told[0]["note"].as_str().unwrap(), @"make: artifact `model` is larger than the 1048576 bytes that a ConfigMap keeps and is not stored; use an artifactStore");
+    let reported: Vec<&Value> = events.iter().filter(|event| event["reason"] == "ArtifactTooLarge").collect();
+    assert_eq!((reported.len(), &reported[0]["type"]), (1, &json!("Warning")));
+    insta::assert_snapshot!(reported[0]["note"].as_str().unwrap(), @"make: artifact `model` is larger than the 1048576 bytes that a ConfigMap keeps and is not stored; use an artifactStore");
 }
 
 #[test]

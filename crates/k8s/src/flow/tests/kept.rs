@@ -21,7 +21,7 @@ fn with_parameters() -> Value {
 }
 
 /// What the second step was told.
-fn told(env: &TestEnv) -> Value {
+fn reported(env: &TestEnv) -> Value {
     let jobs = env.server.list(Kind::Job);
     let b = jobs.iter().find(|job| job["metadata"]["name"].as_str().unwrap().starts_with("etl-b"));
     b.map(|job| job["spec"]["template"]["spec"]["containers"][0]["command"][1].clone()).unwrap_or_default()
@@ -46,7 +46,7 @@ fn values_of_parameters_are_those_the_flow_began_with_whatever_becomes_of_their_
         env.endless.clear();
         env.run();
         assert_eq!(
-            (env.status("etl")["phase"].as_str(), told(&env)),
+            (env.status("etl")["phase"].as_str(), reported(&env)),
             (Some("Succeeded"), json!("north x")),
             "{restart} {gone}"
         );
@@ -79,7 +79,7 @@ fn a_flow_that_began_under_a_version_that_kept_no_parameters_loses_only_those_th
     env.restart();
     env.endless.clear();
     env.run();
-    assert_eq!((env.status("etl")["phase"].as_str(), told(&env)), (Some("Succeeded"), json!("x")));
+    assert_eq!((env.status("etl")["phase"].as_str(), reported(&env)), (Some("Succeeded"), json!("x")));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn an_order_to_make_place_is_kept_where_somebody_writes_the_status_in_between() 
 }
 
 #[test]
-fn a_job_that_may_not_be_deleted_is_told_with_the_words_of_the_server_and_can_be_confirmed_gone() {
+fn a_job_that_may_not_be_deleted_is_reported_with_the_words_of_the_server_and_can_be_confirmed_gone() {
     let mut env = TestEnv::new();
     env.endless = vec!["etl-a"];
     let mut step = job("a");
@@ -146,7 +146,7 @@ fn a_flow_says_why_it_does_not_begin_where_nobody_may_read_who_holds_its_key_and
 }
 
 #[test]
-fn a_suspension_that_the_server_refuses_is_told_and_tried_again() {
+fn a_suspension_that_the_server_refuses_is_reported_and_tried_again() {
     let mut env = TestEnv::new();
     env.endless = vec!["etl-a"];
     env.submit("etl", json!({"steps": [job("a")]}));
@@ -158,11 +158,11 @@ fn a_suspension_that_the_server_refuses_is_told_and_tried_again() {
     });
     env.settle();
     let events = env.server.list(Kind::Event);
-    let told = events.iter().filter(|event| event["reason"] == "SuspendFailed").collect::<Vec<_>>();
-    assert_eq!(told.len(), 1, "{events:?}");
+    let reported = events.iter().filter(|event| event["reason"] == "SuspendFailed").collect::<Vec<_>>();
+    assert_eq!(reported.len(), 1, "{events:?}");
     assert!(
-        told[0]["note"].as_str().unwrap().starts_with("a: the Job cannot be suspended, it keeps running: "),
-        "{told:?}"
+        reported[0]["note"].as_str().unwrap().starts_with("a: the Job cannot be suspended, it keeps running: "),
+        "{reported:?}"
     );
     for _ in 0..6 {
         env.sleep(10);
@@ -171,7 +171,7 @@ fn a_suspension_that_the_server_refuses_is_told_and_tried_again() {
 }
 
 #[test]
-fn a_status_that_cannot_be_read_is_told_once_and_keeps_the_key_of_its_flow() {
+fn a_status_that_cannot_be_read_is_reported_once_and_keeps_the_key_of_its_flow() {
     let policy = json!({"concurrencyKey": "nightly"});
     let mut env = TestEnv::new();
     env.endless = vec!["first"];
@@ -186,13 +186,13 @@ fn a_status_that_cannot_be_read_is_told_once_and_keeps_the_key_of_its_flow() {
     }
     assert!(env.status("second")["startTime"].is_null(), "{}", env.status("second"));
     let events = env.server.list(Kind::Event);
-    let told: Vec<&str> = events
+    let reported: Vec<&str> = events
         .iter()
         .filter(|event| event["reason"] == "NotUnderstood")
         .filter_map(|event| event["note"].as_str())
         .collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].starts_with("the stored status cannot be read: "), "{told:?}");
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].starts_with("the stored status cannot be read: "), "{reported:?}");
 }
 
 /// A flow whose records of steps are in a ConfigMap, which somebody deletes while no controller is there.

@@ -64,7 +64,7 @@ fn events_name_the_job_they_are_about_and_steps_that_were_skipped() {
 }
 
 #[test]
-fn after_two_hundred_events_people_are_told_a_count() {
+fn after_two_hundred_events_people_are_reported_a_count() {
     let mut env = TestEnv::new();
     let mut many = job("many");
     many["withItems"] = json!((0..120).collect::<Vec<_>>());

@@ -35,8 +35,8 @@ fn a_job_is_deleted_only_once_a_stored_status_names_it() {
     env.run();
     let writes = env.writes();
     let first = |what: &str| writes.iter().skip(3).position(|write| write.starts_with(what));
-    let (told, deleted) = (first("patch jobflows/status").unwrap(), first("delete jobs").unwrap());
-    assert!(told < deleted, "{writes:?}");
+    let (reported, deleted) = (first("patch jobflows/status").unwrap(), first("delete jobs").unwrap());
+    assert!(reported < deleted, "{writes:?}");
     let status = env.status("etl");
     assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Failed"), &json!("Terminated")), "{status}");
     env.check_created_once();

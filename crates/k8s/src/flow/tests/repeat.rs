@@ -146,10 +146,10 @@ fn a_crash_at_any_write_changes_nothing() {
     for at in before..writes {
         for behind in [0, 2, 1_000] {
             for fault in [Fault::DieBefore(at), Fault::DieAfter(at), Fault::LoseAnswer(at)] {
-                let told = format!("{fault:?}, {behind} behind");
+                let reported = format!("{fault:?}, {behind} behind");
                 let env = run(Some((fault, behind)));
-                assert_eq!(env.outcome("again"), clean.outcome("again"), "{told}");
-                assert_eq!(env.made(), clean.made(), "{told}");
+                assert_eq!(env.outcome("again"), clean.outcome("again"), "{reported}");
+                assert_eq!(env.made(), clean.made(), "{reported}");
                 env.check_created_once();
             }
         }

@@ -28,7 +28,7 @@ pub(super) struct TestEnv {
     pub(super) meanwhile: Option<fn(&Server)>,
     pub(super) passes: usize,
     /// What goes wrong here, in words.
-    pub(super) told: String,
+    pub(super) reported: String,
 }
 
 impl TestEnv {
@@ -40,8 +40,8 @@ impl TestEnv {
         let clock = Arc::new(TestClock::new());
         let server = Server::new(Arc::clone(&clock));
         let controller = Controller::new(server.clone(), clock.clone() as Arc<dyn Clock>, options.clone());
-        let (queue, due, endless, stale, told, meanwhile) = Default::default();
-        Self { server, clock, options, controller, queue, due, seen: 0, endless, stale, meanwhile, passes: 0, told }
+        let (queue, due, endless, stale, reported, meanwhile) = Default::default();
+        Self { server, clock, options, controller, queue, due, seen: 0, endless, stale, meanwhile, passes: 0, reported }
     }
 
     pub(super) fn with_fault(fault: Fault) -> Self {
@@ -90,7 +90,7 @@ impl TestEnv {
     fn pass(&mut self) -> bool {
         let Some(key) = self.queue.pop_first() else { return false };
         self.passes += 1;
-        assert!(self.passes < 20_000, "the controller does not come to rest: {}, {:?}", self.told, self.writes());
+        assert!(self.passes < 20_000, "the controller does not come to rest: {}, {:?}", self.reported, self.writes());
         let next = self.controller.reconcile(&key).now_or_never().expect("nothing here waits");
         let found = self.controller.finish_background().now_or_never().expect("nothing here waits");
         match next.again_at {

@@ -346,13 +346,17 @@ fn why_an_attempt_is_given_up_is_known_to_the_next_controller() {
     env.settle();
     env.server.remove(Kind::Pod, "etl-a-x");
     env.run();
-    let told = &env.status("etl")["steps"][0];
-    assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("ParameterUnresolved")), "{told}");
-    assert_eq!(told["message"], "container `main` has waited for 60 s: secret \"vault\" not found");
+    let reported = &env.status("etl")["steps"][0];
+    assert_eq!(
+        (&reported["phase"], &reported["reason"]),
+        (&json!("Failed"), &json!("ParameterUnresolved")),
+        "{reported}"
+    );
+    assert_eq!(reported["message"], "container `main` has waited for 60 s: secret \"vault\" not found");
 }
 
 #[test]
-fn pods_that_failed_are_told_while_their_job_tries_others() {
+fn pods_that_failed_are_reported_while_their_job_tries_others() {
     let mut env = TestEnv::new();
     env.endless = vec!["etl"];
     let mut step = job("a");
@@ -372,10 +376,10 @@ fn pods_that_failed_are_told_while_their_job_tries_others() {
         env.server.edit(Kind::Job, &name, |job| job["status"] = json!({"ready": 1, "failed": failed}));
         env.settle();
         env.sleep(1);
-        let told = env.status("etl")["steps"][0].clone();
+        let reported = env.status("etl")["steps"][0].clone();
         let message = format!("PodFailed: {failed} of 3 pods failed, last: exit {code} of container `main`");
-        assert_eq!((&told["phase"], &told["message"]), (&json!("Running"), &json!(message)), "{told}");
-        assert_eq!(told["waiting"]["on"], "NextPod");
+        assert_eq!((&reported["phase"], &reported["message"]), (&json!("Running"), &json!(message)), "{reported}");
+        assert_eq!(reported["waiting"]["on"], "NextPod");
     }
     let writes = env.writes().len();
     env.restart();
@@ -409,9 +413,13 @@ fn a_pod_that_waits_a_minute_for_its_secret_fails_the_step() {
         assert_eq!(env.status("etl")["phase"], "Running");
         env.sleep(30);
         let status = env.status("etl");
-        let told = &status["steps"][0];
-        assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("ParameterUnresolved")), "{status}");
-        assert_eq!(told["message"], "container `main` has waited for 60 s: secret \"vault\" not found");
+        let reported = &status["steps"][0];
+        assert_eq!(
+            (&reported["phase"], &reported["reason"]),
+            (&json!("Failed"), &json!("ParameterUnresolved")),
+            "{status}"
+        );
+        assert_eq!(reported["message"], "container `main` has waited for 60 s: secret \"vault\" not found");
         assert!(env.server.list(Kind::Job).is_empty());
         env.check_created_once();
     }

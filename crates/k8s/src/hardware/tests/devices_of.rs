@@ -19,9 +19,9 @@ fn quoted(text: &str) -> Vec<&str> {
 
 /// Whether a device meets a condition of a claim.
 fn meets(device: &Value, condition: &str) -> bool {
-    let told = device.get("basic").unwrap_or(device);
+    let reported = device.get("basic").unwrap_or(device);
     if let Some((guard, rest)) = condition.split_once(" || ") {
-        let brand = told.pointer("/attributes/brand/string").and_then(Value::as_str);
+        let brand = reported.pointer("/attributes/brand/string").and_then(Value::as_str);
         assert!(guard.starts_with("!(\"brand\" in ") && rest.ends_with(".brand.startsWith(\"NvidiaV\")"));
         return brand.is_none_or(|brand| !brand.starts_with("NvidiaV"));
     }
@@ -29,18 +29,18 @@ fn meets(device: &Value, condition: &str) -> bool {
     let name = quoted(guard)[0];
     if name == "memory" {
         let least: Quantity = quoted(rest)[1].parse().unwrap();
-        let has = told.pointer("/capacity/memory/value").or_else(|| told.pointer("/capacity/memory"));
+        let has = reported.pointer("/capacity/memory/value").or_else(|| reported.pointer("/capacity/memory"));
         let has = has.and_then(Value::as_str).and_then(|text| text.parse::<Quantity>().ok()).and_then(Quantity::bytes);
         return has.is_some_and(|has| has >= least.bytes().unwrap());
     }
-    let has = told.pointer(&format!("/attributes/{name}/string")).and_then(Value::as_str);
+    let has = reported.pointer(&format!("/attributes/{name}/string")).and_then(Value::as_str);
     has.is_some_and(|has| quoted(rest)[1..].contains(&has))
 }
 
 /// Whether a device is of a class, as the drivers' installations define them.
 fn is_of(device: &Value, class: &str) -> bool {
-    let told = device.get("basic").unwrap_or(device);
-    let kind = told.pointer("/attributes/type/string").and_then(Value::as_str);
+    let reported = device.get("basic").unwrap_or(device);
+    let kind = reported.pointer("/attributes/type/string").and_then(Value::as_str);
     match class {
         "gpu.nvidia.com" => kind == Some("gpu"),
         "mig.nvidia.com" => kind == Some("mig"),
@@ -94,8 +94,8 @@ fn claims_get_what_the_row_of_each_driver_says() {
         rows += 1;
         let devices: Vec<Value> = serde_json::from_str(devices).unwrap();
         let slice = json!({"spec": {"driver": driver, "nodeName": name, "devices": devices}});
-        let (_, told) = slices(&slice, Catalogue::built_in()).unwrap();
-        let machine = Machine { name: name.to_owned(), devices: told, ..Machine::default() };
+        let (_, reported) = slices(&slice, Catalogue::built_in()).unwrap();
+        let machine = Machine { name: name.to_owned(), devices: reported, ..Machine::default() };
         let node = Node { machine, ready: true, schedulable: true };
         let (mut claimed, mut shown) = (Vec::new(), Vec::new());
         for (need, mut input) in needs() {

@@ -36,7 +36,7 @@ fn nvlink() {
 }
 
 #[test]
-fn connected_devices_of_other_vendors_are_told_by_their_product_alone() {
+fn connected_devices_of_other_vendors_are_reported_by_their_product_alone() {
     insta::assert_snapshot!(pod(json!({"gpuType": "amd", "gpuCount": 2, "nvlink": true, "gpuMemoryGiB": 200})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"2"},"limits":{"amd.com/gpu":"2"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.com/gpu.product-name","operator":"In","values":["AMD_Instinct_MI325X","AMD_Instinct_MI325X_OAM","AMD_Instinct_MI325_OAM","AMD_Instinct_MI355X","AMD_Instinct_MI355X_OAM"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "intel", "gpuCount": 3, "nvlink": true})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"gpu.intel.com/i915":"3"},"limits":{"gpu.intel.com/i915":"3"}}}],"nodeSelector":{"gpu.intel.com/product":"Max_1550"},"tolerations":[{"key":"gpu.intel.com/i915","operator":"Exists","effect":"NoSchedule"}]}"#);
 }

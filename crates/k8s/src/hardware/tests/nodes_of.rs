@@ -14,7 +14,7 @@ use crate::hardware::{availability, node, read};
 /// A node: where it is told of, how the cluster's labels are read, what it has, what it serves.
 struct Row<'t> {
     name: &'t str,
-    told: [&'t str; 3],
+    reported: [&'t str; 3],
     labels_of: &'t str,
     labels: BTreeMap<&'t str, &'t str>,
     offers: BTreeMap<&'t str, &'t str>,
@@ -31,7 +31,7 @@ fn rows() -> Vec<Row<'static>> {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         let [name, source, version, date, labels_of, labels, offers, serves] = fields[..] else { panic!("{line}") };
         let serves = serves.split(' ').filter(|need| *need != "-").collect();
-        Row { name, told: [source, version, date], labels_of, labels: pairs(labels), offers: pairs(offers), serves }
+        Row { name, reported: [source, version, date], labels_of, labels: pairs(labels), offers: pairs(offers), serves }
     };
     lines.map(row).collect()
 }
@@ -131,7 +131,7 @@ fn every_node_of_public_material_serves_what_its_row_says() {
     let mut asked_of: BTreeMap<&str, Vec<(&str, Option<Merged>)>> = BTreeMap::new();
     let mut wrong = Vec::new();
     for row in &rows {
-        let [source, version, date] = row.told;
+        let [source, version, date] = row.reported;
         assert!(!source.is_empty() && !version.is_empty() && date.len() == 10, "{}", row.name);
         let asked = asked_of.entry(row.labels_of).or_insert_with(|| {
             let tables = tables_of(row);

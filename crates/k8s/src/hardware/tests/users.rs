@@ -109,7 +109,7 @@ fn a_limit_below_the_request_is_refused_and_never_raised() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_place() {
+fn what_cannot_be_read_is_reported_with_its_place() {
     let error = |user| of(user, json!({})).unwrap_err();
     insta::assert_snapshot!(error(json!({"nodeSelector": {"zone": 7}})), @"spec.nodeSelector.zone: must be a text");
     insta::assert_snapshot!(error(json!({"tolerations": [{"operator": "Like"}]})), @"spec.tolerations[0].operator: unknown operator `Like`, allowed are Exists, Equal");

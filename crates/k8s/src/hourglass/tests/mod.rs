@@ -346,16 +346,16 @@ pub(crate) fn every_fault<R: Reconciler>(
     let (want, writes) = (outcome(&clean), clean.writes());
     for at in orlop_core::sample!(writes.len(), FEW) {
         for fault in [Fault::DieBefore(at), Fault::DieAfter(at), Fault::LoseAnswer(at)] {
-            let told = format!("{fault:?} at {}", writes[at]);
+            let reported = format!("{fault:?} at {}", writes[at]);
             let mut env = run(vec![fault]);
-            assert_eq!(outcome(&env), want, "{told}");
+            assert_eq!(outcome(&env), want, "{reported}");
             let created = env.created();
             let distinct: BTreeSet<&String> = created.iter().collect();
-            assert_eq!(distinct.len(), created.len(), "something was created twice: {told}: {created:?}");
+            assert_eq!(distinct.len(), created.len(), "something was created twice: {reported}: {created:?}");
             let before = env.writes().len();
             env.restart();
             env.rest();
-            assert_eq!(env.writes()[before..], [] as [String; 0], "{told}");
+            assert_eq!(env.writes()[before..], [] as [String; 0], "{reported}");
         }
     }
     writes.len()

@@ -67,7 +67,7 @@ impl Transitions {
             }
         };
         // The same state of a newer spec is no step.
-        told(self.stored.iter().filter(|(from, to)| *from != Some(*to)).filter(|step| !leads(step)))
+        reported(self.stored.iter().filter(|(from, to)| *from != Some(*to)).filter(|step| !leads(step)))
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn table<S: Named, E: Named>(machine: &Machine<S, E, NoGuard>) -> Ste
 }
 
 /// Steps for people.
-pub(crate) fn told<'s>(steps: impl IntoIterator<Item = &'s (Option<&'static str>, &'static str)>) -> Vec<String> {
+pub(crate) fn reported<'s>(steps: impl IntoIterator<Item = &'s (Option<&'static str>, &'static str)>) -> Vec<String> {
     steps.into_iter().map(|(from, to)| format!("{} {to}", from.unwrap_or("-"))).collect()
 }
 

@@ -96,8 +96,8 @@ fn happens(env: &mut TestEnv, event: Event) {
             let now = env.clock.now().whole_seconds().to_string();
             let runs = |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["running"].is_object();
             if let Some(pod) = env.server.list(Kind::Pod).iter().filter(|pod| is_live(pod) && runs(pod)).nth(which) {
-                let told = json!([{"type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": now}]);
-                env.server.edit(Kind::Pod, word(pod, "/metadata/name"), |pod| pod["status"]["conditions"] = told);
+                let reported = json!([{"type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": now}]);
+                env.server.edit(Kind::Pod, word(pod, "/metadata/name"), |pod| pod["status"]["conditions"] = reported);
             }
         }
         Event::Selects(number) => {
@@ -143,16 +143,16 @@ fn serves(env: &TestEnv) -> Result<(), TestCaseError> {
         return Ok(());
     }
     let (all, status) = (env.server.list(Kind::Pod), env.status("avs"));
-    let told = || format!("{} {status}", all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+    let reported = || format!("{} {status}", all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     let live: Vec<&Value> = all.iter().filter(|pod| is_live(pod) && word(pod, "/metadata/name") != THEIRS).collect();
     let of = |entry: &str| status[entry]["incarnation"].to_string();
     let beside = live.iter().filter(|pod| ![of("active"), of("candidate")].contains(&number(pod))).count();
     // A status that is lost is found again at the next pass, which the loss alone does not begin.
     let lost = status.as_object().is_none_or(serde_json::Map::is_empty);
-    prop_assert!(lost || beside <= 1, "K3: {beside} pods drain: {}", told());
+    prop_assert!(lost || beside <= 1, "K3: {beside} pods drain: {}", reported());
     let selected = super::selected(env);
     let selects_ready = live.iter().any(|pod| number(pod) == selected && is_ready(pod));
-    prop_assert!(selects_ready || !live.iter().any(|pod| is_ready(pod)), "K2: {selected} is selected: {}", told());
+    prop_assert!(selects_ready || !live.iter().any(|pod| is_ready(pod)), "K2: {selected} is selected: {}", reported());
     Ok(())
 }
 

@@ -81,7 +81,7 @@ fn an_executor_that_goes_or_comes_is_another_rendering() {
 }
 
 #[test]
-fn people_are_told_whenever_the_executor_is_missing_and_was_not() {
+fn people_are_reported_whenever_the_executor_is_missing_and_was_not() {
     let mut env = env();
     put(&env, &json!({}));
     submit(&mut env);

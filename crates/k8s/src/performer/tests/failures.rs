@@ -276,8 +276,9 @@ fn what_no_table_knows_is_tried_again_with_another_table() {
     );
     env.wait(700);
     assert_eq!(place(&env), "Failed/Failed True/InvalidSpec");
-    let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8, nvlink: true}]}\n";
-    env.config = Arc::new(Config::with_tables(overlaid(told).unwrap()));
+    let reported =
+        "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8, nvlink: true}]}\n";
+    env.config = Arc::new(Config::with_tables(overlaid(reported).unwrap()));
     env.restart();
     env.rest();
     assert_ne!(env.condition("avs", "Degraded"), "True/InvalidSpec", "{}", env.status("avs"));

@@ -256,6 +256,6 @@ fn a_device_is_found_by_the_labels_that_nodes_bear_and_other_families_restart_no
     env.wait(60);
     assert_eq!(env.place("aks"), "Running/Running False/AsExpected");
     let conditions = env.status("none");
-    let told = item(&conditions, "/conditions", "type", "HardwareAvailable").unwrap();
-    insta::assert_snapshot!(word(told, "/message"), @"0 of 3 nodes match: NoMatchingLabels 3, by labels of native, gke, eks, instanceType");
+    let reported = item(&conditions, "/conditions", "type", "HardwareAvailable").unwrap();
+    insta::assert_snapshot!(word(reported, "/message"), @"0 of 3 nodes match: NoMatchingLabels 3, by labels of native, gke, eks, instanceType");
 }

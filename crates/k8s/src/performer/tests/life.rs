@@ -143,7 +143,7 @@ fn what_somebody_changes_on_the_service_is_put_right() {
 }
 
 #[test]
-fn version_and_executor_are_told_without_a_restart() {
+fn version_and_executor_are_reported_without_a_restart() {
     let mut env = running(spec("well"));
     env.change("avs", |spec| {
         spec["version"] = json!("2.0");

@@ -200,7 +200,7 @@ pub(super) fn unnumbered(containers: Value) -> TestEnv {
 }
 
 #[test]
-fn a_pod_without_number_is_told_by_the_image_of_the_container_of_our_name() {
+fn a_pod_without_number_is_reported_by_the_image_of_the_container_of_our_name() {
     let hash = |env: &TestEnv| {
         let pod = env.server.get(Kind::Pod, "performer-avs").unwrap();
         (
@@ -256,8 +256,9 @@ fn what_serves_keeps_its_service_though_no_table_knows_its_devices_any_more() {
     let mut env = TestEnv::new();
     let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "OURS"});
     env.add(Kind::Node, host("gpu-1", labels, json!({"nvidia.com/gpu": "1"})));
-    let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8, nvlink: true}]}\n";
-    env.config = Arc::new(Config::with_tables(overlaid(told).unwrap()));
+    let reported =
+        "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8, nvlink: true}]}\n";
+    env.config = Arc::new(Config::with_tables(overlaid(reported).unwrap()));
     env.restart();
     env.submit(
         "avs",

@@ -212,7 +212,7 @@ fn another_image(env: &TestEnv, image: &str) {
 }
 
 #[test]
-fn an_image_that_somebody_puts_into_the_pod_that_serves_is_told_until_there_is_another_pod() {
+fn an_image_that_somebody_puts_into_the_pod_that_serves_is_reported_until_there_is_another_pod() {
     let mut env = running(spec("well"));
     another_image(&env, "evil/x:a1");
     env.settle();
@@ -319,7 +319,7 @@ fn without_its_service_what_runs_is_not_available() {
 }
 
 #[test]
-fn the_end_of_a_performer_and_its_lost_pods_are_told() {
+fn the_end_of_a_performer_and_its_lost_pods_are_reported() {
     let env = lost();
     assert!(env.server.list(Kind::Performer).is_empty());
     let events = env.events();
@@ -329,7 +329,7 @@ fn the_end_of_a_performer_and_its_lost_pods_are_told() {
 }
 
 #[test]
-fn hardware_that_appears_is_told_once() {
+fn hardware_that_appears_is_reported_once() {
     let mut env = appears();
     assert_eq!(env.condition("avs", "HardwareAvailable"), "True/NodesMatch");
     env.add(Kind::Node, gpu_host("gpu-2", 1));

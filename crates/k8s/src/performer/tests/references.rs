@@ -137,7 +137,7 @@ fn what_is_missing_keeps_its_last_version() {
 }
 
 #[test]
-fn what_may_not_be_read_is_told_once_and_holds_nothing_up() {
+fn what_may_not_be_read_is_reported_once_and_holds_nothing_up() {
     let mut env = env();
     put(&env);
     env.refuse("get", Kind::Secret, 9, refused(403, "Forbidden"));

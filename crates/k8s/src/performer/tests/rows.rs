@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{TestEnv, env, gpu, gpu_host, pods, running, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::steps::{Transitions, table, told};
+use crate::hourglass::tests::steps::{Transitions, reported, table};
 use crate::hourglass::tests::{host, quota};
 use crate::shell::fake::{Fault, Server};
 
@@ -275,9 +275,9 @@ fn every_step_that_is_written_is_one_of_the_table_and_no_new_gap_opens() {
     let table = table(&MACHINE);
     assert_eq!((all.broken, all.astray(&table)), (0, Vec::new()), "not in the table");
     // What these scenes do not reach, and nothing else: a new gap is a failure, and so is one that is closed and still listed.
-    assert_eq!(told(table.difference(&all.taken)), NOT_REACHED);
+    assert_eq!(reported(table.difference(&all.taken)), NOT_REACHED);
     // What is only passed through: a first status says more than Pending, and who is gone has none.
-    insta::assert_snapshot!(told(table.difference(&all.stored)).join("\n"), @"
+    insta::assert_snapshot!(reported(table.difference(&all.stored)).join("\n"), @"
     - Pending
     Pending Creating
     Pending Failed

@@ -240,7 +240,7 @@ fn nested(input: &ArtifactDelivery) -> ArtifactDelivery {
 
 #[test]
 fn what_cannot_be_moved_is_refused_in_words() {
-    let told = [
+    let reported = [
         with_pod(|pod| pod["volumes"][0]["name"] = json!("orlop")),
         with_pod(|pod| pod["initContainers"][0]["name"] = json!("orlop-in")),
         with_pod(|pod| pod["containers"][0]["volumeMounts"][0]["mountPath"] = json!("/orlop/x")),
@@ -264,7 +264,7 @@ fn what_cannot_be_moved_is_refused_in_words() {
             spec.inputs[0].source = ArtifactSource::Http(source);
         }),
     ];
-    let lines: Vec<String> = told.iter().map(|(reason, message)| format!("{reason}: {message:.300}")).collect();
+    let lines: Vec<String> = reported.iter().map(|(reason, message)| format!("{reason}: {message:.300}")).collect();
     insta::assert_snapshot!(lines.join("\n"));
     let error = job(&full(), &owner(), ArtifactTransfer::default()).unwrap_err();
     insta::assert_snapshot!(error, @"artifacts are moved by a program inside the pod, which this operator does not place: start it with --helper-image and --artifact-url, or use one output `path` or a `jsonPath`");
@@ -379,13 +379,13 @@ fn stores_that_are_none_are_refused() {
         store[name] = value;
         rendered(&spec, Some(&s3(store))).unwrap_err().to_string()
     };
-    let told = [
+    let reported = [
         with("endpoint", json!("s3.example")),
         with("bucket", json!("a/b")),
         with("prefix", json!("a/../b")),
         with("secretAccessKeySecretRef", Value::Null),
     ];
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
 }
 
 #[test]

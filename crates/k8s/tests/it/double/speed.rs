@@ -14,8 +14,9 @@ const ROUNDS: usize = 4;
 
 /// How long this thread has worked: the only one here, so that other processes do not count.
 fn worked() -> Duration {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts the time of threads");
-    Duration::from_nanos(told.split_whitespace().next().and_then(|first| first.parse().ok()).expect("nanoseconds"))
+    let reported =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts the time of threads");
+    Duration::from_nanos(reported.split_whitespace().next().and_then(|first| first.parse().ok()).expect("nanoseconds"))
 }
 
 #[tokio::test]

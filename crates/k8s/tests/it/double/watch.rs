@@ -24,7 +24,7 @@ fn short(event: &WatchEvent<DynamicObject>) -> String {
 }
 
 #[tokio::test]
-async fn changes_are_told_in_order_and_labels_bring_into_sight() {
+async fn changes_are_reported_in_order_and_labels_bring_into_sight() {
     let server = ApiServer::new();
     let maps = config_maps(server.client());
     let params = WatchParams::default().labels("seen=yes").timeout(10);
@@ -39,8 +39,8 @@ async fn changes_are_told_in_order_and_labels_bring_into_sight() {
     maps.replace("a", &PostParams::default(), &map).await.expect("replaced");
     maps.delete("a", &kube::api::DeleteParams::default()).await.expect("deleted");
     server.clock().advance(Duration::from_secs(10));
-    let told: Vec<String> = stream.map_ok(|event| short(&event)).try_collect().await.expect("events");
-    assert_eq!(told, ["added a", "modified a", "deleted a", "bookmark 0"]);
+    let reported: Vec<String> = stream.map_ok(|event| short(&event)).try_collect().await.expect("events");
+    assert_eq!(reported, ["added a", "modified a", "deleted a", "bookmark 0"]);
 }
 
 #[tokio::test]
@@ -51,12 +51,12 @@ async fn a_forgotten_version_is_gone() {
     maps.create(&PostParams::default(), &config_map("a", "1")).await.expect("created");
     server.compact();
     let stream = maps.watch(&WatchParams::default(), &old.to_string()).await.expect("a stream");
-    let told: Vec<String> = stream.map_ok(|event| short(&event)).try_collect().await.expect("events");
-    assert_eq!(told, ["error 410"]);
+    let reported: Vec<String> = stream.map_ok(|event| short(&event)).try_collect().await.expect("events");
+    assert_eq!(reported, ["error 410"]);
 }
 
 #[tokio::test]
-async fn streams_can_be_held_cut_and_told_twice() {
+async fn streams_can_be_held_cut_and_reported_twice() {
     let server = ApiServer::new();
     let maps = config_maps(server.client());
     let streams = server.streams("configmaps");

@@ -61,9 +61,9 @@ async fn what_mutates_is_asked_first_and_what_validates_sees_what_will_be_stored
     let stored = widgets.create(&PostParams::default(), &widget("w", json!({"size": 1}))).await.expect("it is stored");
     assert_eq!(stored.data["spec"], json!({"size": 1, "mode": "Fast", "name": "bob"}));
     let seen = seen.lock().expect("no panic").clone();
-    let told = |request: &Value| [request["operation"].clone(), request["object"]["spec"]["name"].clone()];
+    let reported = |request: &Value| [request["operation"].clone(), request["object"]["spec"]["name"].clone()];
     assert_eq!(
-        seen.iter().map(told).collect::<Vec<_>>(),
+        seen.iter().map(reported).collect::<Vec<_>>(),
         [[json!("CREATE"), Value::Null], [json!("CREATE"), json!("bob")]]
     );
     assert_eq!(seen[0]["kind"], json!({"group": "example.org", "version": "v1", "kind": "Widget"}));
@@ -159,7 +159,7 @@ fn configurations_that_a_server_refuses_are_refused() {
     let wrong = |change: &dyn Fn(&mut Value)| {
         server.webhooks(&configuration("Validating", change), &reviewer).expect_err("it is wrong")
     };
-    let told = [
+    let reported = [
         wrong(&|webhook| webhook["name"] = json!("short.name")),
         wrong(&|webhook| webhook["sideEffects"] = json!("Some")),
         wrong(&|webhook| webhook["admissionReviewVersions"] = json!(["v1beta1"])),
@@ -169,7 +169,7 @@ fn configurations_that_a_server_refuses_are_refused() {
         wrong(&|webhook| webhook["failurePolicy"] = json!("Perhaps")),
         wrong(&|webhook| webhook["rule"] = json!([])),
     ];
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     webhook short.name: its name has fewer than three parts
     webhook validating.widgets.example.org: sideEffects must be None or NoneOnDryRun
     webhook validating.widgets.example.org: it does not take v1

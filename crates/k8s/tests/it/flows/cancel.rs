@@ -220,7 +220,7 @@ async fn without_rights_on_nodes_a_person_decides_that_a_pod_of_a_dead_node_is_g
 }
 
 #[tokio::test]
-async fn a_job_that_a_foreign_finalizer_holds_is_told_with_that_finalizer() {
+async fn a_job_that_a_foreign_finalizer_holds_is_reported_with_that_finalizer() {
     let mut env = TestEnv::new();
     let mut a = endless();
     a["template"]["spec"]["template"]["metadata"]["annotations"]["fake/term-seconds"] = json!("2");

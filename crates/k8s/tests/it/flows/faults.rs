@@ -30,7 +30,7 @@ async fn running(spec: Value) -> TestEnv {
     env
 }
 
-fn told(env: &TestEnv, reason: &str) -> usize {
+fn reported(env: &TestEnv, reason: &str) -> usize {
     env.server.look_all("events.events.k8s.io").iter().filter(|event| event["reason"] == reason).count()
 }
 
@@ -95,7 +95,7 @@ async fn a_full_quota_delays_a_step_until_there_is_room() {
     };
     let waited = time(1, "startTime").since(time(0, "completionTime"));
     assert!(waited < Duration::from_secs(3), "b waits for the Job of a, not for its own time: {waited:?}");
-    assert!(told(&env, "QuotaExceeded") > 0);
+    assert!(reported(&env, "QuotaExceeded") > 0);
     assert!(env.server.requests().iter().any(|asked| asked.resource == "jobs.batch" && asked.code == 403));
     env.check_jobs_once();
 }
@@ -164,7 +164,7 @@ async fn a_foreign_job_of_our_name_is_left_alone_and_fails_the_step() {
         (&json!("Failed"), &json!("NameConflict")),
         "{status}"
     );
-    assert_eq!(told(&env, "NameConflict"), 1);
+    assert_eq!(reported(&env, "NameConflict"), 1);
     let left = env.jobs();
     assert_eq!((left.len(), &left[0]["metadata"]["labels"]["whose"]), (1, &json!("theirs")));
     assert!(left[0]["metadata"]["deletionTimestamp"].is_null() && left[0]["status"]["failed"].is_null());

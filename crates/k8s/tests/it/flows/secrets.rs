@@ -111,7 +111,7 @@ async fn the_chart_gives_the_right_to_read_secrets_where_they_are_read_and_it_is
             assert_eq!(status["phase"], "Succeeded", "{status}");
             continue;
         }
-        let told = status["steps"][0]["message"].as_str().expect("a message");
-        assert_eq!(told, "parameter `token`: Secret `vault`: the API server answers 403 Forbidden");
+        let reported = status["steps"][0]["message"].as_str().expect("a message");
+        assert_eq!(reported, "parameter `token`: Secret `vault`: the API server answers 403 Forbidden");
     }
 }

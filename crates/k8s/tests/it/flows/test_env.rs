@@ -45,7 +45,7 @@ pub(super) struct TestEnv {
     flows: BTreeMap<String, Value>,
     jobs: BTreeMap<String, Value>,
     /// The server's version when watches were asked last.
-    told: Option<u64>,
+    reported: Option<u64>,
 }
 
 impl TestEnv {
@@ -81,8 +81,8 @@ impl TestEnv {
     pub(super) fn on(server: ApiServer, user: Option<&str>, options: Options) -> Self {
         let controller = controller(&server, user, &options);
         let user = user.map(str::to_owned);
-        let (queue, due, flows, jobs, told) = Default::default();
-        Self { server, stays_down: false, patience: None, user, options, controller, queue, due, flows, jobs, told }
+        let (queue, due, flows, jobs, reported) = Default::default();
+        Self { server, stays_down: false, patience: None, user, options, controller, queue, due, flows, jobs, reported }
     }
 
     pub(super) fn submit(&self, name: &str, spec: Value) {
@@ -110,7 +110,7 @@ impl TestEnv {
     /// What watches tell: what is new, what changed, what is gone.
     pub(super) fn deliver(&mut self) {
         let newest = Some(self.server.revision());
-        if std::mem::replace(&mut self.told, newest) == newest {
+        if std::mem::replace(&mut self.reported, newest) == newest {
             return;
         }
         let (flows, jobs) = (by_name(self.server.look_all(FLOWS)), by_name(self.server.look_all(JOBS)));
@@ -155,7 +155,7 @@ impl TestEnv {
     /// What the controller sees first; where that is the past, its first looks are at the past.
     pub(super) async fn begin(&mut self, age: Age) {
         let past = |resource: &str, changes: usize| by_name(self.server.look_back(resource, changes));
-        (self.flows, self.jobs, self.told) = (past(FLOWS, age.flows), past(JOBS, age.jobs), None);
+        (self.flows, self.jobs, self.reported) = (past(FLOWS, age.flows), past(JOBS, age.jobs), None);
         for object in self.flows.values() {
             self.queue.extend(self.controller.flow_applied(object));
         }

@@ -34,7 +34,7 @@ fn events(env: &TestEnv, reason: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_keeps_a_pod_from_running_is_told_within_half_a_minute() {
+async fn what_keeps_a_pod_from_running_is_reported_within_half_a_minute() {
     for reason in ["ImagePullBackOff", "ErrImagePull", "CreateContainerConfigError"] {
         let mut env = TestEnv::new();
         env.submit("etl", json!({"steps": [stuck(reason)]}));
@@ -61,7 +61,7 @@ async fn what_keeps_a_pod_from_running_is_told_within_half_a_minute() {
 }
 
 #[tokio::test]
-async fn pods_that_no_node_takes_and_pods_that_cannot_be_made_are_told_of() {
+async fn pods_that_no_node_takes_and_pods_that_cannot_be_made_are_reported_of() {
     let mut env = TestEnv::new();
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "small"},
         "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});

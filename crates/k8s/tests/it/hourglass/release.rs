@@ -125,7 +125,7 @@ async fn what_changes_meanwhile_is_let_go_all_the_same() {
 }
 
 #[tokio::test]
-async fn kinds_that_are_not_defined_hold_nothing_and_refusals_are_told() {
+async fn kinds_that_are_not_defined_hold_nothing_and_refusals_are_reported() {
     assert_eq!(release(&ApiServer::new().client(), &ALL, &[]).await, Ok(0));
     let server = server();
     executor(&server, "e", &[OF_EXECUTORS]);

@@ -46,17 +46,17 @@ fn run(fixture: &mut Fixture, number: u64, spec: Demand) -> Sent {
 }
 
 /// Attempts that are told to end for others, among the effects.
-fn told(fixture: &Fixture) -> Vec<TaskRef> {
-    let told = fixture.effects.iter().filter_map(|effect| match effect {
+fn reported(fixture: &Fixture) -> Vec<TaskRef> {
+    let reported = fixture.effects.iter().filter_map(|effect| match effect {
         Effect::Cancel { attempt, why: CancelReason::Preempted, .. } => Some(*attempt),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 /// Jobs of which attempts are told to end for others, in order of their numbers.
 fn victims(fixture: &Fixture) -> Vec<u64> {
-    let jobs: BTreeSet<u64> = told(fixture).iter().map(|attempt| attempt.job.counter()).collect();
+    let jobs: BTreeSet<u64> = reported(fixture).iter().map(|attempt| attempt.job.counter()).collect();
     jobs.into_iter().collect()
 }
 
@@ -156,7 +156,7 @@ fn a_gang_is_one_victim_and_all_its_members_end() {
     fixture.submit(10, picky);
     fixture.submit(11, lowly(1000, 9));
     fixture.round();
-    assert_eq!(told(&fixture).len(), 3);
+    assert_eq!(reported(&fixture).len(), 3);
     let (_, wanted) = fixture.scheduler.preemptions().next().unwrap();
     assert_eq!(fixture.scheduler.preemptions().count(), 1, "one worker is kept");
     let (kept, others): (Sent, Sent) = sent.into_iter().partition(|(_, worker)| *worker == wanted);
@@ -206,10 +206,10 @@ fn only_gangs_that_run_as_a_whole_are_victims() {
     fixture.start(sent[0].0, sent[0].1);
     fixture.submit(10, Demand { priority: Priority(1), ..spec(1000) });
     fixture.round();
-    assert_eq!((fixture.state(1), told(&fixture)), (JobState::Running, vec![]), "a member has not started");
+    assert_eq!((fixture.state(1), reported(&fixture)), (JobState::Running, vec![]), "a member has not started");
     fixture.start(sent[1].0, sent[1].1);
     fixture.round();
-    assert_eq!(told(&fixture).len(), 2);
+    assert_eq!(reported(&fixture).len(), 2);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_gang_whose_members_all_succeed_in_their_grace_is_completed() {
     let sent = run(&mut fixture, 1, Demand { preemptible: true, ..gang(2, 9, None) });
     fixture.submit(10, Demand { priority: Priority(1), ..spec(2000) });
     fixture.round();
-    assert_eq!(told(&fixture).len(), 2);
+    assert_eq!(reported(&fixture).len(), 2);
     for (attempt, worker) in &sent {
         assert_eq!(fixture.result(*attempt, *worker, Outcome::Succeeded), ReportVerdict::Accepted);
     }
@@ -242,7 +242,7 @@ fn gangs_end_gangs_and_count_once_in_the_rate() {
     fixture.must(Event::Cancel { job: id(10), elements: None });
     fixture.submit(11, gang(8, 1, None));
     fixture.round();
-    assert_eq!((victims(&fixture).len(), told(&fixture).len()), (2, 8));
+    assert_eq!((victims(&fixture).len(), reported(&fixture).len()), (2, 8));
     fixture.submit(12, gang(4, 1, None));
     fixture.round();
     assert_eq!(victims(&fixture), NOBODY, "no more in this minute");

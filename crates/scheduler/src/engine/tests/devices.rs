@@ -317,7 +317,7 @@ fn whose_limits_allow_a_kind_of_device_that_is_new_starts_there() {
 }
 
 #[test]
-fn what_a_tenant_and_a_worker_hold_is_told_by_kind_and_shares_plainly() {
+fn what_a_tenant_and_a_worker_hold_is_reported_by_kind_and_shares_plainly() {
     let mut fixture = Fixture::new(Config::default());
     let mut offer = machine(&[("a100", 4), ("h100", 2)]);
     offer.extras.insert("licence".to_owned(), 10);

@@ -94,8 +94,9 @@ fn the_deadline_of_a_drain_holds_for_urgent_jobs_as_well() {
     let (second, _) = fixture.round()[0];
     fixture.start(second, worker);
     fixture.wait(10_000);
-    let told = fixture.effects.iter().filter(|effect| matches!(effect, crate::effect::Effect::Cancel { .. })).count();
-    assert_eq!(told, 2);
+    let reported =
+        fixture.effects.iter().filter(|effect| matches!(effect, crate::effect::Effect::Cancel { .. })).count();
+    assert_eq!(reported, 2);
 }
 
 /// A worker with a job that must never overlap and one that may; it leaves at 1000.

@@ -112,7 +112,7 @@ fn why(fixture: &Fixture, number: u64) -> Explanation {
 }
 
 #[test]
-fn what_stands_before_the_question_of_workers_is_told_with_numbers() {
+fn what_stands_before_the_question_of_workers_is_reported_with_numbers() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(8000));
     fixture.must(Event::Submit {
@@ -155,7 +155,7 @@ fn what_stands_before_the_question_of_workers_is_told_with_numbers() {
 }
 
 #[test]
-fn a_reservation_is_told_with_its_shadow_time() {
+fn a_reservation_is_reported_with_its_shadow_time() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
     let mut long = spec(3000);
@@ -188,7 +188,7 @@ fn unmet_demand_is_counted_by_class() {
 }
 
 #[test]
-fn what_waits_is_told_by_tenant_band_and_class() {
+fn what_waits_is_reported_by_tenant_band_and_class() {
     let mut fixture = Fixture::new(Config::default());
     fixture.worker("w1", offer(1000));
     let of = |tenant: &str, cpu: u64, priority: u8| {
@@ -203,13 +203,14 @@ fn what_waits_is_told_by_tenant_band_and_class() {
     fixture.submit(3, of("physics", 2000, 5));
     fixture.submit(4, of("art", 3000, 0));
     assert_eq!(fixture.starts(), [1]);
-    let told = |queue: &TenantQueue| (queue.tenant.to_string(), queue.band, queue.ready, queue.blocked, queue.quota);
-    let queues: Vec<_> = fixture.scheduler.queues().iter().map(told).collect();
+    let reported =
+        |queue: &TenantQueue| (queue.tenant.to_string(), queue.band, queue.ready, queue.blocked, queue.quota);
+    let queues: Vec<_> = fixture.scheduler.queues().iter().map(reported).collect();
     let expected = [("art".to_owned(), Band::High, 0, 1, 0), ("physics".to_owned(), Band::Normal, 0, 2, 0)];
     assert_eq!(queues, expected);
     let rows = fixture.scheduler.blocked(9);
-    let told: Vec<_> = rows.iter().map(|row| (row.first, row.jobs, row.resources.cpu_m)).collect();
-    assert_eq!(told, [(id(4), 1, 3000), (id(2), 2, 2000)], "the more urgent band first, where both wait as long");
+    let reported: Vec<_> = rows.iter().map(|row| (row.first, row.jobs, row.resources.cpu_m)).collect();
+    assert_eq!(reported, [(id(4), 1, 3000), (id(2), 2, 2000)], "the more urgent band first, where both wait as long");
     assert_eq!(fixture.scheduler.blocked(1).len(), 1);
 }
 

@@ -68,11 +68,11 @@ fn a_gang_reserves_the_set_of_workers_that_fits_it_earliest() {
     let mut expected = [(1, soon, Some(60_000)), (1, sooner, Some(60_000))];
     expected.sort_unstable_by_key(|(_, worker, _)| *worker);
     assert_eq!(set, expected, "{late:?} is free later");
-    let told = fixture.effects.iter().find_map(|effect| match effect {
+    let reported = fixture.effects.iter().find_map(|effect| match effect {
         Effect::ReservationChanged { workers, shadow, .. } => Some((workers.len(), *shadow)),
         _ => None,
     });
-    assert_eq!(told, Some((2, Some(60_000))), "one change for all workers");
+    assert_eq!(reported, Some((2, Some(60_000))), "one change for all workers");
     // Half of the set is free: nobody enters it, and the gang waits for the other half.
     fixture.result(second, sooner, Outcome::Succeeded);
     fixture.submit(20, spec(1000));

@@ -120,8 +120,8 @@ fn returns(fixture: &mut Fixture, worker: WorkerKey, kept: &[(TaskRef, bool)]) {
     fixture.must(Event::Connected { worker, kept });
 }
 
-fn told(fixture: &Fixture, why: CancelReason) -> bool {
-    fixture.effects.iter().any(|effect| matches!(effect, Effect::Cancel { why: told, .. } if *told == why))
+fn reported(fixture: &Fixture, why: CancelReason) -> bool {
+    fixture.effects.iter().any(|effect| matches!(effect, Effect::Cancel { why: reported, .. } if *reported == why))
 }
 
 /// Silence for so long that what runs is given up.
@@ -137,7 +137,7 @@ fn a_gang_that_comes_back_whole_is_adopted() {
     fixture.effects.clear();
     be_silent(&mut fixture);
     assert_eq!(fixture.state(1), JobState::Queued);
-    assert!(!told(&fixture, CancelReason::Gang), "nobody is told to end who may yet come back");
+    assert!(!reported(&fixture, CancelReason::Gang), "nobody is told to end who may yet come back");
     returns(&mut fixture, worker, &[(sent[0].0, true), (sent[1].0, true)]);
     for (attempt, _) in &sent {
         assert_eq!(fixture.verdict_of(*attempt), ReportVerdict::Adopted);
@@ -183,7 +183,7 @@ fn a_gang_of_which_a_member_is_missing_or_has_not_started_is_not_adopted() {
             assert_eq!(fixture.verdict_of(*attempt), ReportVerdict::Stale, "{why}");
         }
         assert_eq!(fixture.state(1), JobState::Queued);
-        assert!(told(&fixture, CancelReason::Stale), "what still runs of it is killed: {why}");
+        assert!(reported(&fixture, CancelReason::Stale), "what still runs of it is killed: {why}");
         starts_again(fixture, &sent[..kept.len()], why);
     }
 }
@@ -199,12 +199,12 @@ fn a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() {
         fixture.must(Event::Heartbeat { worker: heard });
     }
     fixture.wait(2000);
-    assert!(told(&fixture, CancelReason::Gang) && fixture.state(1) == JobState::Running);
+    assert!(reported(&fixture, CancelReason::Gang) && fixture.state(1) == JobState::Running);
     fixture.result(fellow, heard, Outcome::Cancelled);
     assert_eq!(fixture.state(1), JobState::Queued);
     returns(&mut fixture, silent, &[(lost, true)]);
     assert_eq!(fixture.verdict_of(lost), ReportVerdict::Stale);
-    assert!(told(&fixture, CancelReason::Stale), "what still runs of it is killed");
+    assert!(reported(&fixture, CancelReason::Stale), "what still runs of it is killed");
     assert_eq!(fixture.starts(), [0_u64; 0], "it holds its capacity until then");
     starts_again(fixture, &[(lost, silent)], "its fellow has ended");
 }
@@ -219,7 +219,7 @@ fn a_gang_that_was_given_up_on_two_workers_is_not_adopted() {
     for (attempt, worker) in &sent {
         returns(&mut fixture, *worker, &[(*attempt, true)]);
         assert_eq!(fixture.verdict_of(*attempt), ReportVerdict::Stale);
-        assert!(told(&fixture, CancelReason::Stale), "what still runs of it is killed");
+        assert!(reported(&fixture, CancelReason::Stale), "what still runs of it is killed");
     }
     starts_again(fixture, &sent, "both have ended");
 }

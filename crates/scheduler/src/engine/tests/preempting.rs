@@ -47,11 +47,11 @@ fn submit_urgent(fixture: &mut Fixture, number: u64, cpu_m: u64) {
 
 /// Jobs whose attempts are told to end for others, among the effects.
 fn preempted(fixture: &Fixture) -> Vec<u64> {
-    let told = fixture.effects.iter().filter_map(|effect| match effect {
+    let reported = fixture.effects.iter().filter_map(|effect| match effect {
         Effect::Cancel { attempt, why: CancelReason::Preempted, .. } => Some(attempt.job.counter()),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 /// A full worker of 4000m whose only attempt makes room for job 2.
@@ -120,8 +120,8 @@ fn who_starts_elsewhere_keeps_nothing_and_pays_once() {
 #[test]
 fn a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted() {
     let (mut fixture, attempt, worker) = making_room(on());
-    let told = Effect::Cancel { attempt, worker, why: CancelReason::Preempted, grace_ms: 7000 };
-    assert!(fixture.effects.contains(&told));
+    let reported = Effect::Cancel { attempt, worker, why: CancelReason::Preempted, grace_ms: 7000 };
+    assert!(fixture.effects.contains(&reported));
     assert_eq!(fixture.state(1), JobState::Running);
     fixture.submit(3, lowly(4000, 9));
     fixture.result(attempt, worker, Outcome::Failed { exit_code: None });

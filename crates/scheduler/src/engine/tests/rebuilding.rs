@@ -64,10 +64,10 @@ fn restarted() -> (Fixture, (TaskRef, WorkerKey)) {
 #[test]
 fn after_a_restart_workers_are_unhealthy_and_what_returns_in_time_runs_on() {
     let (mut fixture, (attempt, worker)) = restarted();
-    let told = fixture.effects.iter().any(|effect| {
+    let reported = fixture.effects.iter().any(|effect| {
         matches!(effect, Effect::WorkerChanged { to: WorkerState::Unhealthy, reason, .. } if *reason == WorkerReason::ServerRestarted)
     });
-    assert!(told, "{:?}", fixture.effects);
+    assert!(reported, "{:?}", fixture.effects);
     assert_eq!((fixture.state(1), fixture.state(2)), (JobState::Running, JobState::Queued));
     assert_eq!(fixture.round(), [], "nothing is placed on a worker that has not returned");
     fixture.wait(29_999);

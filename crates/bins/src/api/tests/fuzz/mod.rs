@@ -284,7 +284,7 @@ async fn the_interface_keeps_to_its_document() {
         }
     }
     let FuzzReport { reached, faults } = found;
-    let told: Vec<String> = faults.iter().map(|((name, _), fault)| format!("{name}: {fault}")).collect();
+    let reported: Vec<String> = faults.iter().map(|((name, _), fault)| format!("{name}: {fault}")).collect();
     let elsewhere: BTreeSet<(&str, u16)> = ELSEWHERE.iter().map(|(name, status, _)| (*name, *status)).collect();
     let mut missing = Vec::new();
     for operation in &Document::new().operations {
@@ -302,7 +302,7 @@ async fn the_interface_keeps_to_its_document() {
     for (name, row) in &table {
         println!("{name}: {}", row.join(" "));
     }
-    assert!(told.is_empty(), "{}\nnot reached: {missing:?}", told.join("\n"));
+    assert!(reported.is_empty(), "{}\nnot reached: {missing:?}", reported.join("\n"));
     assert_eq!(missing, Vec::<String>::new(), "good answers of the document that nothing reached");
     let codes: BTreeSet<u16> = reached.keys().map(|(_, status)| *status).collect();
     for code in [400, 401, 403, 404, 409, 412, 415, 422] {

@@ -13,22 +13,22 @@ const LOST: &str = "infra_limit";
 
 /// The end of an attempt whose job has ended. `cancelled`: this host asked for it.
 pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> AttemptEnd {
-    let told = end.outputs.get(END).map(|text| serde_json::from_str::<AttemptEnd>(text));
-    match (end.state, told) {
+    let reported = end.outputs.get(END).map(|text| serde_json::from_str::<AttemptEnd>(text));
+    match (end.state, reported) {
         (JobState::Cancelled, _) => {
             let result = if cancelled { EndResult::Cancelled } else { EndResult::Gone };
             traceless(result, end.ended_at)
         }
         // What it left is not stored, so that nobody could have it.
-        (JobState::Failed, Some(Ok(told))) if told.result == EndResult::Succeeded => AttemptEnd {
+        (JobState::Failed, Some(Ok(reported))) if reported.result == EndResult::Succeeded => AttemptEnd {
             result: EndResult::Failed { reason: "ArtifactUnavailable".to_owned(), message: end.reason.clone() },
             artifacts: Vec::new(),
-            ..told
+            ..reported
         },
-        (JobState::Completed | JobState::Failed, Some(Ok(told))) => told,
+        (JobState::Completed | JobState::Failed, Some(Ok(reported))) => reported,
         (JobState::Failed, _) if end.reason == LOST => traceless(EndResult::Lost, end.ended_at),
-        (_, told) => {
-            if let Some(Err(error)) = told {
+        (_, reported) => {
+            if let Some(Err(error)) = reported {
                 tracing::error!(attempt = %key, %error, "what a worker tells of a step cannot be read");
             }
             failed(end)
@@ -92,10 +92,10 @@ mod tests {
 
     #[test]
     fn what_the_runner_tells_counts() {
-        let told = traceless(EndResult::Succeeded, Time::from_millis(3));
+        let reported = traceless(EndResult::Succeeded, Time::from_millis(3));
         let mut ended = end(JobState::Completed, "");
-        ended.outputs.insert(END.to_owned(), serde_json::to_string(&told).unwrap());
-        assert_eq!(attempt_end(&key(), &ended, false), told);
+        ended.outputs.insert(END.to_owned(), serde_json::to_string(&reported).unwrap());
+        assert_eq!(attempt_end(&key(), &ended, false), reported);
         // What it left could not be stored.
         let unstored = JobEnd { state: JobState::Failed, reason: "artifact: `left`: quota".into(), ..ended.clone() };
         let EndResult::Failed { reason, message } = result(&unstored, false) else { panic!() };

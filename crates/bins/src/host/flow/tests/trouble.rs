@@ -47,9 +47,9 @@ async fn a_flow_whose_resources_are_not_to_be_had_says_so_while_they_are_tried_a
         let seen = tokio::time::timeout(Duration::from_secs(60), seen).await.expect("it is said").unwrap();
         blocked(&seen.status).unwrap()
     };
-    let (left, told) = tokio::join!(host.run(), person);
+    let (left, reported) = tokio::join!(host.run(), person);
     left.unwrap();
-    insta::assert_snapshot!(told, @"Blocked True: the substrate was told to fail this call of ensure resources");
+    insta::assert_snapshot!(reported, @"Blocked True: the substrate was told to fail this call of ensure resources");
     insta::assert_snapshot!(outcome(&host.status()), @"
     Succeeded
     a Succeeded 1

@@ -49,7 +49,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Ok(Invocation::Show(text)) => return show(&text),
         Ok(Invocation::Release(flags)) => {
             return match runtime().map(|runtime| runtime.block_on(flags.run())) {
-                Ok(Ok(told)) => show(&told),
+                Ok(Ok(reported)) => show(&reported),
                 Ok(Err(failure)) => complain(&failure.to_string(), failure.exit()),
                 Err(error) => complain(&error.to_string(), Exit::Failed),
             };

@@ -102,9 +102,9 @@ impl Pair {
 
 /// Until when the first certificate of a chain is good.
 fn expiry(chain: &[u8]) -> Result<Time, String> {
-    let told = |error: &dyn std::fmt::Display| format!("the certificate cannot be read: {error}");
-    let leaf = CertificateDer::from_pem_slice(chain).map_err(|error| told(&error))?;
-    let (_, leaf) = x509_parser::parse_x509_certificate(&leaf).map_err(|error| told(&error))?;
+    let reported = |error: &dyn std::fmt::Display| format!("the certificate cannot be read: {error}");
+    let leaf = CertificateDer::from_pem_slice(chain).map_err(|error| reported(&error))?;
+    let (_, leaf) = x509_parser::parse_x509_certificate(&leaf).map_err(|error| reported(&error))?;
     Ok(Time::from_millis(leaf.validity().not_after.timestamp().saturating_mul(1000)))
 }
 
@@ -144,7 +144,7 @@ impl CertificateFiles {
         };
         let seen = self.failing.take().filter(|(known, _)| *known == read);
         let tell = match &seen {
-            Some((_, told)) => !told,
+            Some((_, reported)) => !reported,
             None => self.used.is_none(),
         };
         self.failing = Some((read, tell || seen.is_some()));

@@ -207,8 +207,8 @@ mod tests {
             Failure::usage("OPENAI_BASE_URL must be an https URL"),
             Failure::interrupted(Exit::Interrupted),
         ];
-        let told =
+        let reported =
             all.iter().map(|one| format!("{} {} {}: {one}", one.exit.code(), one.class, one.code)).collect::<Vec<_>>();
-        insta::assert_snapshot!(told.join("\n"));
+        insta::assert_snapshot!(reported.join("\n"));
     }
 }

@@ -211,8 +211,8 @@ mod tests {
         for flag in flags {
             let again = record(&["--repo", "https://h/r", &format!("--{flag}"), "near"]).arguments();
             let again = again.unwrap_or_else(|failure| panic!("--{flag}: {failure}"));
-            let told = format!("{again:?}");
-            assert!(told.contains("/begun/here/near") != OWN.contains(&flag), "--{flag}: {told}");
+            let reported = format!("{again:?}");
+            assert!(reported.contains("/begun/here/near") != OWN.contains(&flag), "--{flag}: {reported}");
         }
     }
 }

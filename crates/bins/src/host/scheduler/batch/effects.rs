@@ -62,13 +62,10 @@ impl Core {
                     self.writes.release(Release::Waiters(waiters));
                 }
             }
-            Effect::Assign { attempt, worker, start } => {
-                let mode = if start == StartMode::Inherit { StartMode::Inherit } else { StartMode::Now };
-                self.assign(attempt, worker, mode);
-            }
+            Effect::Assign { attempt, worker, start } => self.assign(attempt, worker, start),
             Effect::Cancel { attempt, worker, why, grace_ms } => {
                 if let Some(out) = self.out(worker) {
-                    out.cancel.push(CancelJob { attempt, reason: why.into(), grace_ms });
+                    out.cancel.push(CancelJob { attempt, reason: why, grace_ms });
                 }
             }
             Effect::Revoke { attempt, worker } => {
@@ -127,15 +124,11 @@ impl Core {
             self.writes.tasks.push(TaskMark { job: attempt.job, element: None, to, reason, revision, fields });
         }
         let Some(live) = self.registry.workers.get(worker) else { return };
-        let stored = match mode {
-            StartMode::Now => StartMode::Now,
-            StartMode::Inherit => StartMode::Inherit,
-        };
         self.writes.records.push(Record::AttemptNew(Box::new(NewAttempt {
             id: attempt,
             worker: live.id.clone(),
             incarnation: live.incarnation,
-            mode: stored,
+            mode,
             assigned_at: self.wall,
             gpu: gpu.clone(),
         })));

@@ -51,10 +51,10 @@ pub(super) fn gang(size: u32, unit: &TaskStatus, rows: &[AttemptRow]) -> GangRow
         let worker = Some(Incarnation { id: row.attempt.worker.clone(), number: row.attempt.incarnation });
         let elsewhere = first.as_ref().is_some_and(|(.., before)| before.worker != worker);
         broken |= row.state != AttemptState::Lost || row.finished_at.is_some() || elsewhere;
-        let told = matches!(row.state, AttemptState::Cancelled | AttemptState::Preempted);
+        let reported = matches!(row.state, AttemptState::Cancelled | AttemptState::Preempted);
         let at = row.finished_at.unwrap_or(row.attempt.assigned_at);
-        if first.as_ref().is_none_or(|(was_told, before, _)| (told, at) < (*was_told, *before)) {
-            first = Some((told, at, GangEnd { end: member, worker }));
+        if first.as_ref().is_none_or(|(was_reported, before, _)| (reported, at) < (*was_reported, *before)) {
+            first = Some((reported, at, GangEnd { end: member, worker }));
         }
     }
     GangRow { answered, ending: first.map(|(.., ending)| ending), broken }

@@ -35,8 +35,8 @@ impl Core {
         let key = key.ok_or_else(|| error::not_found(format_args!("worker `{worker}`")))?;
         if let Err(refused) = self.try_call(Event::AssignJob { job, worker: key }) {
             let EventError::NotAssigned { why, .. } = &refused else { return Err(error::event(&refused)) };
-            let told = self.explained(job).map(|told| format!("; {}", told.summary())).unwrap_or_default();
-            let text = format!("job {job} cannot be placed on worker `{worker}` now: {why}{told}");
+            let reported = self.explained(job).map(|reported| format!("; {}", reported.summary())).unwrap_or_default();
+            let text = format!("job {job} cannot be placed on worker `{worker}` now: {why}{reported}");
             return Err(Problem::coded(Code::Precondition, text));
         }
         let attempt = self.effects.iter().find_map(|effect| match effect {

@@ -141,9 +141,9 @@ pub(super) fn run(inner: &Arc<Inner>, mut host: FlowHost, record: FlowRecord) {
     }
     let handle = host.handle();
     let driver = Driver::of(&record).unwrap_or_default();
-    let told = FlowReporter::new(&record, driver, &host.status());
+    let reported = FlowReporter::new(&record, driver, &host.status());
     // It ends with the host, after the last word.
-    tokio::spawn(told.tell(inner.handle.clone(), handle.status()));
+    tokio::spawn(reported.tell(inner.handle.clone(), handle.status()));
     let flows = Arc::downgrade(inner);
     // Entered before its task runs: that may end at once.
     let mut live = inner.live();

@@ -125,8 +125,8 @@ mod tests {
         let keys = Arc::<Keys>::default();
         keys.hold(&claim("a", ConcurrencyPolicy::Forbid));
         let ended = Arc::<Mutex<Vec<String>>>::default();
-        let told = Arc::clone(&ended);
-        let replace: Replace = Arc::new(move |uid| told.lock().unwrap().push(uid));
+        let reported = Arc::clone(&ended);
+        let replace: Replace = Arc::new(move |uid| reported.lock().unwrap().push(uid));
         let mut new = keys.admission(claim("b", ConcurrencyPolicy::Replace), replace);
         assert!(matches!(new.next().await.unwrap(), AdmissionDecision::Wait { .. }));
         assert_eq!(*ended.lock().unwrap(), ["a"]);

@@ -21,7 +21,7 @@ struct State {
     /// When everything that was let in has been worked off, in units of 1/RATE milliseconds.
     worked_off: u64,
     /// The last time that somebody was asked to come.
-    told: u64,
+    reported: u64,
 }
 
 impl Arrivals {
@@ -39,8 +39,8 @@ impl Arrivals {
         }
         // Those who were sent away come one after the other at the rate at which they can be let in.
         let spread = 1000_u64.div_ceil(RATE);
-        let at = state.told.max(now).saturating_add(spread);
-        state.told = if at - now >= LONGEST { now } else { at };
+        let at = state.reported.max(now).saturating_add(spread);
+        state.reported = if at - now >= LONGEST { now } else { at };
         Err(at - now)
     }
 }

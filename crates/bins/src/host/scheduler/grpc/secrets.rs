@@ -30,8 +30,8 @@ pub(super) async fn fill(handle: &Handle, frame: &mut ServerFrame) {
         if let Err(problem) = resolved.attempt(handle, assign).await {
             let (job, attempt) = (assign.attempt.job, assign.attempt);
             tracing::warn!(target: "orlop::scheduler", %job, %attempt, problem, "an attempt has no secrets");
-            let told = |secret: &mut SecretValue| (secret.value, secret.problem) = (Vec::new(), problem.clone());
-            assign.secrets.iter_mut().for_each(told);
+            let reported = |secret: &mut SecretValue| (secret.value, secret.problem) = (Vec::new(), problem.clone());
+            assign.secrets.iter_mut().for_each(reported);
         }
     }
 }

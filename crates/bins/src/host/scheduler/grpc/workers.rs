@@ -237,10 +237,10 @@ impl WorkerHost for Workers {
             time: None,
             in_use: Vec::new(),
         });
-        let told = WorkerStatus { state: seen.view.state, ..said };
+        let reported = WorkerStatus { state: seen.view.state, ..said };
         // Whose attempts they are is not known here: who does not see everybody's sees none.
         let all = who.scope == Scope::All;
-        Ok(if all { told } else { WorkerStatus { attempts: Vec::new(), in_use: Vec::new(), ..told } })
+        Ok(if all { reported } else { WorkerStatus { attempts: Vec::new(), in_use: Vec::new(), ..reported } })
     }
 
     async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<TaskRef, Problem> {

@@ -47,9 +47,9 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
         count_missing(shared, &missing);
         return Ok(());
     }
-    let told = guard.mark_gaps(&mut kept);
+    let reported = guard.mark_gaps(&mut kept);
     // What this server gave up stands in the log with what the worker did, and is not to be taken for it later.
-    let marked = kept.iter().filter(|chunk| told.contains_key(&chunk.key));
+    let marked = kept.iter().filter(|chunk| reported.contains_key(&chunk.key));
     missing.extend(marked.filter_map(|chunk| {
         let attempt = attempts.iter().find(|attempt| key(**attempt) == chunk.key)?;
         Some(Missing { attempt: *attempt, seq: chunk.seq, bytes: 0 })
@@ -79,7 +79,7 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
         }
         Err(other) => {
             // They come again, as they came now.
-            guard.remember(told);
+            guard.remember(reported);
             return Err(other);
         }
     }

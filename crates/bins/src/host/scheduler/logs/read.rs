@@ -247,9 +247,9 @@ impl LogReader {
                 data: detail.tail.into(),
                 gap: None,
             };
-            let told =
+            let reported =
                 !given && self.order.stream.is_none_or(|stream| stream == LogStream::Stdout) && self.wanted(&tail);
-            return Ok(told.then(|| Step::News(LogNews::Chunks(vec![tail]))));
+            return Ok(reported.then(|| Step::News(LogNews::Chunks(vec![tail]))));
         }
         // Of a log that nobody keeps nothing comes.
         if last <= current.seen.max(current.after) || self.store.is_none() {
@@ -372,14 +372,14 @@ impl LogReader {
         if seen > current.seen {
             (current.seen, current.waiting) = (seen, None);
         }
-        let mut told = Vec::with_capacity(chunks.len());
+        let mut reported = Vec::with_capacity(chunks.len());
         for chunk in chunks {
             let before = std::mem::replace(&mut current.after, chunk.seq);
             // Of one stream others are left out; nothing is missing for that.
             let missing = if stream.is_none() { chunk.seq.saturating_sub(before + 1) } else { 0 };
-            told.push(log_chunk(&current.id, chunk, missing));
+            reported.push(log_chunk(&current.id, chunk, missing));
         }
-        Ok(told)
+        Ok(reported)
     }
 }
 

@@ -436,9 +436,10 @@ mod tests {
     fn heartbeats_come_often_enough_for_what_waits_for_them() {
         for heartbeat in [99, 7501] {
             let server = ServerConfig { heartbeat, ..ServerConfig::default() };
-            let told = Config { server, ..Config::default() }.check().unwrap_err();
+            let reported = Config { server, ..Config::default() }.check().unwrap_err();
             assert!(
-                told.starts_with(&format!("server.heartbeat is {heartbeat} ms; use at least 100, and at most half"))
+                reported
+                    .starts_with(&format!("server.heartbeat is {heartbeat} ms; use at least 100, and at most half"))
             );
         }
     }
@@ -471,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_told() {
+    fn an_address_that_is_none_is_reported() {
         let server = ServerConfig { listen: "here".to_owned(), ..ServerConfig::default() };
         insta::assert_snapshot!(Config { server, ..Config::default() }.check().unwrap_err(), @"server.listen is `here`; use an address with its port, such as 127.0.0.1:7070");
     }

@@ -77,17 +77,17 @@ impl Log {
             LogFormat::Json => true,
             LogFormat::Text => false,
         };
-        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let reported = |error: &dyn std::fmt::Display| error.to_string();
         if json {
             let lines = lines.json().flatten_event(true).with_filter_reloading();
             let handle = lines.reload_handle();
             lines.try_init().map_err(|error| error.to_string())?;
-            return Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| told(&error)))));
+            return Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| reported(&error)))));
         }
         let lines = lines.with_filter_reloading();
         let handle = lines.reload_handle();
         lines.try_init().map_err(|error| error.to_string())?;
-        Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| told(&error)))))
+        Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| reported(&error)))))
     }
 
     /// Goes on with another filter.

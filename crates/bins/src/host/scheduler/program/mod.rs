@@ -185,7 +185,7 @@ async fn reload(current: &mut Config, arguments: &[OsString], whole: &Whole, log
 /// Opens the store; where another server has it waits for that one to end, and for a database to be reached.
 async fn open(config: &Config) -> Result<OpenStore, String> {
     let place = config.store.place()?;
-    let (mut told, mut wait) = (None, RETRY.0);
+    let (mut reported, mut wait) = (None, RETRY.0);
     loop {
         let error = match place.open().await {
             Ok(store) => return Ok(store),
@@ -201,7 +201,7 @@ async fn open(config: &Config) -> Result<OpenStore, String> {
             _ => return Err(Problem::chain(&error)),
         };
         // Each kind of trouble once: a store can be away for long.
-        if told.replace(error.class) != Some(error.class) {
+        if reported.replace(error.class) != Some(error.class) {
             tracing::warn!(target: "orlop::scheduler", error = error.chain(), "waits for the store");
         }
         tokio::time::sleep(pause).await;

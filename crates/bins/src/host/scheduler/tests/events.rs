@@ -51,7 +51,7 @@ async fn heard(frequent: Frequent) -> Vec<EventBody> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn heartbeats_and_chunks_are_told_only_where_they_are_asked_for() {
+async fn heartbeats_and_chunks_are_reported_only_where_they_are_asked_for() {
     let quiet = heard(Frequent::default()).await;
     assert!(quiet.iter().all(|body| !["worker.heartbeat", "log.chunk"].contains(&body.kind.as_str())), "{quiet:?}");
     let all = heard(Frequent { heartbeats: true, chunks: true }).await;

@@ -212,9 +212,9 @@ async fn a_waiting_job_says_why() {
     let fixture = Fixture::new().await;
     let _agent = Agent::join(&fixture.handle(), "w1", 1).await;
     let job = fixture.submit(&[json!({"resources": {"cpu_m": 4000, "memory_bytes": 0}})]).await[0];
-    let told = fixture.handle().explain(job).await.unwrap();
-    insta::assert_snapshot!(told.summary(), @"Queued; 0 of its class before it; it fits nowhere now; never fits: 1 worker");
-    assert_eq!(told.json()["workers"][0]["worker"], "w1");
+    let reported = fixture.handle().explain(job).await.unwrap();
+    insta::assert_snapshot!(reported.summary(), @"Queued; 0 of its class before it; it fits nowhere now; never fits: 1 worker");
+    assert_eq!(reported.json()["workers"][0]["worker"], "w1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -93,9 +93,9 @@ async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
     let given = at.agent.given(1).await[0];
     at.agent.start(given).await;
     at.agent.send(frame(&[chunk(given, 1, "one")])).await;
-    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![told(chunk(given, 1, "one"))]));
+    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![reported(chunk(given, 1, "one"))]));
     at.agent.send(frame(&[chunk(given, 2, "two")])).await;
-    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![told(chunk(given, 2, "two"))]));
+    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![reported(chunk(given, 2, "two"))]));
     at.agent.live.clear();
     at.agent.send(result(given, TaskEnd::Failed, 2)).await;
     at.fixture.reaches(job, JobState::Backoff).await;
@@ -119,7 +119,7 @@ async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
 }
 
 /// A chunk as it comes back: it was given no time.
-fn told(chunk: LogChunk) -> LogChunk {
+fn reported(chunk: LogChunk) -> LogChunk {
     LogChunk { time: Some(orlop_core::time::Time::EPOCH), ..chunk }
 }
 
@@ -151,7 +151,7 @@ async fn a_result_whose_stream_ends_before_the_loop_has_it_comes_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_missing_is_told_and_streams_can_be_chosen() {
+async fn what_is_missing_is_reported_and_streams_can_be_chosen() {
     let mut at = Logged::new().await;
     let job = at.job(json!({})).await;
     let given = at.agent.given(1).await[0];

@@ -65,7 +65,7 @@ async fn a_session_is_good_with_the_certificate_of_its_worker_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_placed_is_told_with_its_explanation() {
+async fn what_cannot_be_placed_is_reported_with_its_explanation() {
     let fixture = Fixture::new().await;
     let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
     let jobs = fixture.submit(&vec![json!({}); 2]).await;

@@ -141,8 +141,8 @@ async fn a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
     agent.start(first).await;
     let flexible = fixture.submit(&[asks(any)]).await[0];
     let second = agent.given(1).await[0];
-    let told = agent.received.iter().flat_map(|frame| &frame.assign).find(|assign| assign.attempt == second);
-    assert_eq!(told.unwrap().gpu.as_ref().unwrap().model.as_str(), "h100");
+    let reported = agent.received.iter().flat_map(|frame| &frame.assign).find(|assign| assign.attempt == second);
+    assert_eq!(reported.unwrap().gpu.as_ref().unwrap().model.as_str(), "h100");
     agent.start(second).await;
     agent.end(&[first], TaskEnd::Succeeded).await;
     agent.all_acknowledged().await;
@@ -212,8 +212,8 @@ async fn what_ended_before_a_restart_is_judged_by_what_is_stored() {
     let mut verdicts = BTreeMap::new();
     while verdicts.len() < given.len() {
         agent.listen().await;
-        let told = agent.received.iter().flat_map(|frame| &frame.verdicts);
-        verdicts.extend(told.map(|judged| (judged.attempt, judged.verdict)));
+        let reported = agent.received.iter().flat_map(|frame| &frame.verdicts);
+        verdicts.extend(reported.map(|judged| (judged.attempt, judged.verdict)));
     }
     let expected = [ReportVerdict::Duplicate, ReportVerdict::Stale, ReportVerdict::Unknown, ReportVerdict::Unknown];
     assert_eq!(given.map(|attempt| verdicts[&attempt]), expected);

@@ -84,7 +84,7 @@ fn said(gpus: &[Gpu]) -> String {
 }
 
 #[test]
-fn whole_devices_are_given_by_their_numbers_and_told_with_their_uuids() {
+fn whole_devices_are_given_by_their_numbers_and_reported_with_their_uuids() {
     let found = Fake::telling(H100, H100_DETAILS, LINKS).found();
     insta::assert_snapshot!(said(&found), @r"
     0: h100 80 GPU-1b6a62f2-8a54-0c34-9a2e-8f5d2f2b7a01, linked

@@ -68,10 +68,10 @@ impl Session {
         if *self.wish.borrow() == Wish::Work || !core.is_idle() {
             return false;
         }
-        let told = core.spool.stats().results == 0 && core.spool.has_more() == (false, false);
+        let reported = core.spool.stats().results == 0 && core.spool.has_more() == (false, false);
         drop(core);
         let until = *self.farewell.get_or_insert_with(|| Instant::now() + self.options.farewell);
-        (connected && told) || Instant::now() >= until
+        (connected && reported) || Instant::now() >= until
     }
 
     pub(super) async fn goodbye(&mut self, stream: &mut Stream) -> Result<(), LinkError> {

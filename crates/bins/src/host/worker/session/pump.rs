@@ -28,7 +28,7 @@ struct Pump {
     /// The server wants to hear nothing before.
     paused_until: Instant,
     /// The state that was reported last, and when.
-    told: (WorkerState, Instant),
+    reported: (WorkerState, Instant),
     /// When the next heartbeat is due.
     beat: Instant,
 }
@@ -38,8 +38,8 @@ impl Session {
     pub(super) async fn pump(&mut self, mut stream: Stream) -> Result<(), LinkError> {
         let shared = Arc::clone(&self.shared);
         let now = Instant::now();
-        let told = (self.worker_state(), now);
-        let mut pump = Pump { pace: Pace::new(now), owes_ack: false, paused_until: now, told, beat: now };
+        let reported = (self.worker_state(), now);
+        let mut pump = Pump { pace: Pace::new(now), owes_ack: false, paused_until: now, reported, beat: now };
         let mut tick = tokio::time::interval(TICK);
         loop {
             let due = self.speak(&stream, &mut pump).await?;
@@ -126,11 +126,11 @@ impl Session {
     /// Tells how this worker is: from time to time, and when that changes, but not for each of many short attempts.
     async fn beat_when_due(&mut self, stream: &Stream, pump: &mut Pump) -> Result<(), LinkError> {
         let (state, now) = (self.worker_state(), Instant::now());
-        let changed = state != pump.told.0 && (state == WorkerState::Draining || now >= pump.told.1 + CHANGES);
+        let changed = state != pump.reported.0 && (state == WorkerState::Draining || now >= pump.reported.1 + CHANGES);
         if changed || pump.beat <= now {
             self.beat(stream).await?;
             self.look_for_more()?;
-            pump.told = (state, now);
+            pump.reported = (state, now);
             pump.beat = Instant::now() + jittered(self.heartbeat);
         }
         Ok(())

@@ -15,7 +15,7 @@ use crate::wire::attempt::{AssignJob, CancelJob, SecretValue};
 use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_attempt_is_accepted_run_and_told() {
+async fn an_attempt_is_accepted_run_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("echo hello; sleep 0.3; exit 3"), &[1], StartMode::Now).await;
@@ -54,8 +54,8 @@ async fn many_frames_that_come_one_by_one_are_taken_in_and_answered_together() {
         fixture.assign(noop.clone(), &[job], StartMode::Now).await;
     }
     fixture.until(|fixture| fixture.results.len() == 201).await;
-    let told = fixture.frames.iter().filter(|frame| !frame.results.is_empty()).count();
-    assert!(told < 100, "200 ends in {told} frames");
+    let reported = fixture.frames.iter().filter(|frame| !frame.results.is_empty()).count();
+    assert!(reported < 100, "200 ends in {reported} frames");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -223,7 +223,7 @@ async fn output_stays_within_the_credit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
+async fn stale_attempts_are_killed_and_nothing_more_is_reported_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("sleep 600"), &[1], StartMode::Now).await;

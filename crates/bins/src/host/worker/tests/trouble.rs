@@ -249,7 +249,7 @@ async fn a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_crash_results_are_told_and_what_nobody_kept_is_ended_and_lost() {
+async fn after_a_crash_results_are_reported_and_what_nobody_kept_is_ended_and_lost() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("echo up; sleep 600"), &[2], StartMode::Now).await;

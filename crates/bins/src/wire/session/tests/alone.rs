@@ -211,7 +211,7 @@ fn a_server_without_the_session_says_so_and_spooled_frames_get_new_numbers() {
 }
 
 #[test]
-fn assignments_on_their_way_are_told_apart_from_lost_ones() {
+fn assignments_on_their_way_are_distinguished_from_lost_ones() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     server.decided(0, vec![assign(1, 1)]).unwrap();

@@ -199,7 +199,7 @@ fn a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
 }
 
 #[test]
-fn an_end_that_is_told_again_has_the_number_of_the_frame_that_tells_it() {
+fn an_end_that_is_reported_again_has_the_number_of_the_frame_that_tells_it() {
     let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
     let framed = |seq, numbers: &[u64]| WorkerFrame {
         seq,

@@ -123,9 +123,9 @@ impl Heard {
         self.stop.store(true, Ordering::SeqCst);
         let (created, completed) = (of("created"), of("completed"));
         self.thread.join().expect("it listened to the end");
-        for told in [&created, &completed] {
-            assert!(told.keys().eq(jobs.iter()), "{} of {} jobs", told.len(), jobs.len());
-            let again: Vec<_> = told.iter().filter(|(_, ids)| ids.len() != 1).collect();
+        for reported in [&created, &completed] {
+            assert!(reported.keys().eq(jobs.iter()), "{} of {} jobs", reported.len(), jobs.len());
+            let again: Vec<_> = reported.iter().filter(|(_, ids)| ids.len() != 1).collect();
             assert!(again.is_empty(), "told more than once: {again:?}");
         }
         assert!(created.iter().all(|(job, ids)| ids[0] < completed[job][0]), "the beginning comes before the end");

@@ -28,7 +28,7 @@ impl Endpoints {
     /// Begins once somebody serves.
     pub(super) fn watch(kubeconfig: &Path, namespace: &str, service: &str) -> Self {
         let seen = Arc::new(Seen::default());
-        let told = Arc::clone(&seen);
+        let reported = Arc::clone(&seen);
         let (kubeconfig, namespace) = (kubeconfig.to_owned(), namespace.to_owned());
         let label = format!("kubernetes.io/service-name={service}");
         let thread = std::thread::spawn(move || {
@@ -38,14 +38,14 @@ impl Endpoints {
                 let kind = resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices");
                 let slices: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &kind);
                 let which = ListParams::default().labels(&label);
-                while !told.stop.load(Ordering::Relaxed) {
+                while !reported.stop.load(Ordering::Relaxed) {
                     // What cannot be read now is no look.
                     if let Ok(list) = slices.list(&which).await {
                         let ready = list.items.iter().any(|slice| serves(&slice.data));
-                        let began = told.looks.load(Ordering::Relaxed) > 0;
+                        let began = reported.looks.load(Ordering::Relaxed) > 0;
                         if ready || began {
-                            told.looks.fetch_add(1, Ordering::Relaxed);
-                            told.gaps.fetch_add(usize::from(!ready), Ordering::Relaxed);
+                            reported.looks.fetch_add(1, Ordering::Relaxed);
+                            reported.gaps.fetch_add(usize::from(!ready), Ordering::Relaxed);
                         }
                     }
                     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -148,7 +148,7 @@ fn the_example_of_an_autoscaler_scales_the_executor_that_it_names() {
 }
 
 #[test]
-fn no_node_that_fits_is_told_within_seconds_and_the_pod_starts_when_one_comes() {
+fn no_node_that_fits_is_reported_within_seconds_and_the_pod_starts_when_one_comes() {
     let fixture = Fixture::everywhere();
     let operator = fixture.start("operator", &["--controllers=performer"]);
     assert!(operator.leads());

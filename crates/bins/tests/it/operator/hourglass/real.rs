@@ -138,8 +138,8 @@ fn without_a_node_the_pod_waits(plane: &Plane) {
     let began = Instant::now();
     plane.submit(&example("performer-gpu"));
     until("the condition", || {
-        let told = plane.condition(PERFORMER, "gpu", "HardwareAvailable");
-        (told == "False/NoMatchingLabels").then_some(())
+        let reported = plane.condition(PERFORMER, "gpu", "HardwareAvailable");
+        (reported == "False/NoMatchingLabels").then_some(())
     });
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     until("the report", || (plane.condition(PERFORMER, "gpu", "Degraded") == "True/HardwareUnavailable").then_some(()));
@@ -180,8 +180,8 @@ fn every_example_lands_on_its_node(plane: &Plane) {
         let host = status["nodeName"].as_str().unwrap();
         assert!(hosts == "any" || hosts.split(' ').any(|known| known == host), "{name} is on {host}, not on {hosts}");
         let condition = if hosts == "any" { "True/NotRequired" } else { "True/NodesMatch" };
-        let told = || plane.condition(PERFORMER, name, "HardwareAvailable");
-        until(&format!("{condition} of {name}"), || (told() == condition).then_some(()));
+        let reported = || plane.condition(PERFORMER, name, "HardwareAvailable");
+        until(&format!("{condition} of {name}"), || (reported() == condition).then_some(()));
     }
     let claims = plane.kubectl(&["get", "resourceclaims", "-o", "json"]);
     let claims: Value = serde_json::from_str(&claims).unwrap();

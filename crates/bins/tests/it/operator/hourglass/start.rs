@@ -54,13 +54,13 @@ fn a_missing_definition_makes_readiness_false_and_the_other_controllers_work() {
     let operator = fixture.start("operator", &["--controllers=performer,executor"]);
     fixture.submit(&example("executor-basic"));
     fixture.comes_to("HourglassExecutor", "basic", "Running");
-    let told = || operator.get("/readyz");
-    fixture.waits("what is missing", || told().1.contains("the server has no performers"));
-    let (code, text) = told();
+    let reported = || operator.get("/readyz");
+    fixture.waits("what is missing", || reported().1.contains("the server has no performers"));
+    let (code, text) = reported();
     assert_eq!(code, 503, "{text}");
     assert!(text.contains("install them with `kubectl apply -f "), "{text}");
     fixture.install("performers");
     fixture.submit(&quick("avs"));
     fixture.comes_to("Performer", "avs", "Running");
-    fixture.waits("readiness", || told().0 == 200);
+    fixture.waits("readiness", || reported().0 == 200);
 }

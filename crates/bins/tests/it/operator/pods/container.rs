@@ -43,13 +43,13 @@ impl<'p> Pod<'p> {
     }
 
     /// Runs its containers until the last has ended, or until it is to go. Gives its status.
-    pub(super) async fn run(&self, told: &mut watch::Receiver<Going>) -> Value {
+    pub(super) async fn run(&self, reported: &mut watch::Receiver<Going>) -> Value {
         for volume in items(self.pod, "/spec/volumes") {
             self.given.fill(volume).await;
         }
         let mut init = Vec::new();
         for container in items(self.pod, "/spec/initContainers") {
-            let (code, status) = self.container(container, told).await;
+            let (code, status) = self.container(container, reported).await;
             init.push(status);
             if code != 0 {
                 let never = |container: &Value| {
@@ -60,7 +60,7 @@ impl<'p> Pod<'p> {
                 return json!({"phase": "Failed", "initContainerStatuses": init, "containerStatuses": main});
             }
         }
-        let (code, status) = self.container(&self.pod["spec"]["containers"][0], told).await;
+        let (code, status) = self.container(&self.pod["spec"]["containers"][0], reported).await;
         let phase = if code == 0 { "Succeeded" } else { "Failed" };
         json!({"phase": phase, "initContainerStatuses": init, "containerStatuses": [status]})
     }
@@ -87,7 +87,7 @@ impl<'p> Pod<'p> {
     }
 
     /// Runs a container. Gives its exit code and its status.
-    async fn container(&self, container: &Value, told: &mut watch::Receiver<Going>) -> (i32, Value) {
+    async fn container(&self, container: &Value, reported: &mut watch::Receiver<Going>) -> (i32, Value) {
         let message = self.folder.join(format!("message-{}", word(container, "/name")));
         std::fs::write(&message, "").unwrap();
         let mounts = self.mounts(container, &message);
@@ -103,7 +103,7 @@ impl<'p> Pod<'p> {
         command.args(&line[1..]).env_clear().env("PATH", "/usr/bin:/bin").process_group(0).kill_on_drop(true);
         command.envs(variables.iter().map(|(name, value)| (name, seen(value, &mounts))));
         let ended = match command.spawn() {
-            Ok(child) => over(child, told).await,
+            Ok(child) => over(child, reported).await,
             Err(_) => Ended { code: NO_START, reason: "StartError" },
         };
         let mut said = std::fs::read_to_string(&message).unwrap_or_default();
@@ -118,11 +118,11 @@ impl<'p> Pod<'p> {
 }
 
 /// Waits for the end of a container. Where it is to go it is asked, and ended when its time is over.
-async fn over(mut child: Child, told: &mut watch::Receiver<Going>) -> Ended {
+async fn over(mut child: Child, reported: &mut watch::Receiver<Going>) -> Ended {
     let group = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     let grace = tokio::select! {
         status = child.wait() => return Ended::of(status.unwrap()),
-        going = told.wait_for(Option::is_some) => going.ok().and_then(|going| *going).unwrap_or_default(),
+        going = reported.wait_for(Option::is_some) => going.ok().and_then(|going| *going).unwrap_or_default(),
     };
     // It may have ended in this moment.
     killpg(group, Signal::SIGTERM).ok();
@@ -143,10 +143,10 @@ impl Ended {
 
 /// A text in which paths of a container are those of this machine.
 fn seen(text: &str, mounts: &[(String, PathBuf)]) -> String {
-    let mut told = String::new();
+    let mut reported = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let begins = !told.ends_with(|before: char| before.is_ascii_alphanumeric() || "/._-".contains(before));
+        let begins = !reported.ends_with(|before: char| before.is_ascii_alphanumeric() || "/._-".contains(before));
         let found = mounts.iter().find(|(path, _)| {
             let after = rest.strip_prefix(path.as_str()).map(|after| after.chars().next());
             begins
@@ -155,14 +155,14 @@ fn seen(text: &str, mounts: &[(String, PathBuf)]) -> String {
         });
         match found {
             Some((path, place)) => {
-                told.push_str(place.to_str().unwrap());
+                reported.push_str(place.to_str().unwrap());
                 rest = &rest[path.len()..];
             }
             None => {
-                told.push(first);
+                reported.push(first);
                 rest = &rest[first.len_utf8()..];
             }
         }
     }
-    told
+    reported
 }

@@ -124,23 +124,23 @@ fn field(pod: &Value, path: &str) -> String {
 
 /// A text in which `$(NAME)` is a variable, if there is one of that name, and `$$` is `$`.
 pub(super) fn expanded(text: &str, variables: &[(String, String)]) -> String {
-    let mut told = String::new();
+    let mut reported = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
-        told.push_str(before);
+        reported.push_str(before);
         rest = after;
         let named = after.strip_prefix('(').and_then(|after| after.split_once(')'));
         if let Some(after) = after.strip_prefix('$') {
-            told.push('$');
+            reported.push('$');
             rest = after;
         } else if let Some((name, after)) = named
             && let Some((_, value)) = variables.iter().rev().find(|(known, _)| known == name)
         {
-            told.push_str(value);
+            reported.push_str(value);
             rest = after;
         } else {
-            told.push('$');
+            reported.push('$');
         }
     }
-    told + rest
+    reported + rest
 }

@@ -93,8 +93,8 @@ async fn watch_pods(client: kube::Client, node: Option<String>) {
             continue;
         }
         let tell = begun.entry(word(&pod, "/metadata/uid").to_owned()).or_insert_with(|| {
-            let (tell, told) = watch::channel(None);
-            running.spawn(live(client.clone(), root.path().to_owned(), pod.clone(), told));
+            let (tell, reported) = watch::channel(None);
+            running.spawn(live(client.clone(), root.path().to_owned(), pod.clone(), reported));
             tell
         });
         if !pod["metadata"]["deletionTimestamp"].is_null() {
@@ -105,7 +105,7 @@ async fn watch_pods(client: kube::Client, node: Option<String>) {
 }
 
 /// Runs a pod and says how it ended; lets it go when it is to.
-async fn live(client: kube::Client, root: std::path::PathBuf, pod: Value, mut told: watch::Receiver<Going>) {
+async fn live(client: kube::Client, root: std::path::PathBuf, pod: Value, mut reported: watch::Receiver<Going>) {
     if matches!(word(&pod, "/status/phase"), "Succeeded" | "Failed") {
         return;
     }
@@ -117,10 +117,10 @@ async fn live(client: kube::Client, root: std::path::PathBuf, pod: Value, mut to
         drop(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(json!({ "status": status }))).await);
     };
     tell(json!({"phase": "Running"})).await;
-    let status = Pod::new(&client, &root, &pod).run(&mut told).await;
+    let status = Pod::new(&client, &root, &pod).run(&mut reported).await;
     tell(status).await;
     // Whoever counts the pod takes it away, or somebody tells it to go.
-    if told.wait_for(Option::is_some).await.is_ok() {
+    if reported.wait_for(Option::is_some).await.is_ok() {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         drop(pods.delete(name, &now).await);
     }

@@ -58,7 +58,7 @@ impl Fixture {
         })
     }
 
-    fn told(&self, namespace: &str, reason: &str) -> usize {
+    fn reported(&self, namespace: &str, reason: &str) -> usize {
         let events = self.list(namespace, "events.events.k8s.io");
         events.iter().filter(|event| event["reason"] == reason).count()
     }
@@ -103,7 +103,7 @@ fn a_foreign_job_of_our_name_is_left_alone_and_fails_the_step(fixture: &Fixture)
     fixture.patch(&namespace, "etl", &json!({"spec": {"suspend": false}}));
     let status = fixture.comes(&namespace, "etl", "Failed");
     assert_eq!(status["steps"][0]["reason"], "NameConflict", "{status}");
-    until("a word on it", || (fixture.told(&namespace, "NameConflict") == 1).then_some(()));
+    until("a word on it", || (fixture.reported(&namespace, "NameConflict") == 1).then_some(()));
     let left = fixture.list(&namespace, "jobs");
     assert_eq!((left.len(), &left[0]["metadata"]["labels"]["whose"]), (1, &json!("theirs")));
     let job = &left[0];
@@ -175,7 +175,7 @@ fn a_full_quota_delays_a_step_until_there_is_room(fixture: &Fixture) {
         .create(&namespace, &flow("etl", &json!({"steps": steps, "executionPolicy": {"jobRetention": "None"}})));
     let status = fixture.comes(&namespace, "etl", "Succeeded");
     assert_eq!(status["retries"], Value::Null, "{status}");
-    assert!(fixture.told(&namespace, "QuotaExceeded") > 0);
+    assert!(fixture.reported(&namespace, "QuotaExceeded") > 0);
 }
 
 fn a_job_that_is_suspended_has_another_pod_when_it_is_resumed(fixture: &Fixture) {
@@ -237,14 +237,14 @@ fn without_the_webhook_nothing_new_begins_and_what_has_begun_goes_on(fixture: &F
     let all = configurations(&namespace, &nobody, &issue(1).authority);
     all.iter().for_each(|configuration| fixture.cluster.create("", configuration));
     let late = flow("late", &json!({"suspend": true, "steps": [slow("a", &[], "1")]}));
-    let told = until("a refusal", || {
-        let told = fixture.cluster.try_create(&namespace, &late);
-        if told.is_ok() {
+    let reported = until("a refusal", || {
+        let reported = fixture.cluster.try_create(&namespace, &late);
+        if reported.is_ok() {
             fixture.cluster.kubectl(&["-n", &namespace, "delete", "jobflow", "late"]);
         }
-        told.err()
+        reported.err()
     });
-    assert!(told.contains("failed calling webhook"), "{told}");
+    assert!(reported.contains("failed calling webhook"), "{reported}");
     fixture.comes(&namespace, "etl", "Succeeded");
     for configuration in &all {
         let word = |value: &Value| value.as_str().unwrap().to_owned();

@@ -76,9 +76,9 @@ fn hours_are_numbers_or_begin_texts() {
             Ok(Answer::Duration(hours)) => hours.map_or("none".to_owned(), |hours| hours.to_string()),
             other => format!("{}", other.is_err()),
         };
-    let told =
+    let reported =
         ["12", "1.01", "0", "-4", "null", "\"36 hours\"", "\"7.5h\"", "\"about 3\"", "1e9", "[]", "true"].map(hours);
-    insta::assert_snapshot!(told.join(" "), @"12 2 1 1 none 36 8 true 1000000000 true true");
+    insta::assert_snapshot!(reported.join(" "), @"12 2 1 1 none 36 8 true 1000000000 true true");
 }
 
 #[test]

@@ -15,8 +15,8 @@ fn files_are_framed_by_a_marker_that_they_cannot_write() {
     let scan = scanned(&[("README.md", &text), ("a \"b\"/README.md", "two\n"), ("uv.lock", "[[package]]\nname='x'\n")]);
     let framed = frame(&scan, MARKER);
     assert_eq!(framed.text.matches(MARKER).count(), 4, "{}", framed.text);
-    let told = framed.text.replace(MARKER, "MARKER");
-    insta::assert_snapshot!(told, @r#"
+    let reported = framed.text.replace(MARKER, "MARKER");
+    insta::assert_snapshot!(reported, @r#"
     <<MARKER file "README.md">>
     1| one
     2| << end>>

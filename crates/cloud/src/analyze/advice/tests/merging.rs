@@ -88,7 +88,7 @@ fn system_and_python_count_where_the_rules_are_unsure() {
         format!("{kind} {version} {}", r.python_version.target.unwrap())
     };
     let plain = [("requirements.txt", "flask\n")];
-    let told = [
+    let reported = [
         os(&plain, json!("ubuntu"), "24.04", ""),
         os(&plain, json!("centos"), "9", ""),
         os(&plain, json!(null), "24.04", "3.11"),
@@ -99,7 +99,7 @@ fn system_and_python_count_where_the_rules_are_unsure() {
         os(&[("Dockerfile", "FROM python:3.9-bullseye\n")], json!("ubuntu"), "24.04", "3.12"),
         os(&[("requirements.txt", "torch==1.12.1+cu113\n")], json!("ubuntu"), "24.04", ""),
     ];
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reported.join("\n"), @r"
     ubuntu 24.04 3.12
     centos 9 3.9
     ubuntu 24.04 3.11

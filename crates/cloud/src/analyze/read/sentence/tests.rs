@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn told(sentence: &str) -> String {
+fn reported(sentence: &str) -> String {
     let (mut facts, mut notes) = (Vec::new(), Vec::new());
     judge(
         sentence,
@@ -55,7 +55,7 @@ fn a_sentence_counts_by_its_words() {
         ("needless 16 GB of RAM", "16 ram!"),
         ("unneeded 16 GB of RAM", ""),
     ] {
-        assert_eq!(told(sentence), wanted, "{sentence}");
+        assert_eq!(reported(sentence), wanted, "{sentence}");
     }
 }
 
@@ -87,7 +87,7 @@ fn quantities_with_their_units() {
         ("needs 4 nodes", ""),
         ("needs 9999999999999999999999 GB RAM", ""),
     ] {
-        assert_eq!(told(sentence), wanted, "{sentence}");
+        assert_eq!(reported(sentence), wanted, "{sentence}");
     }
 }
 
@@ -103,7 +103,7 @@ fn cards_are_alternatives_and_the_smallest_counts() {
         ("A GPU is optional but at least 8 cores are needed", "8 cores!, gpu?"),
         ("Tested on a GPU", "gpu?"),
     ] {
-        assert_eq!(told(sentence), wanted, "{sentence}");
+        assert_eq!(reported(sentence), wanted, "{sentence}");
     }
 }
 
@@ -117,14 +117,14 @@ fn vetoes_in_prose() {
         "This does not require a GPU",
         "Works without a GPU",
     ] {
-        assert_eq!(told(sentence), "veto", "{sentence}");
+        assert_eq!(reported(sentence), "veto", "{sentence}");
     }
     for (sentence, wanted) in [
         ("A GPU is required, it does not run on CPU", "gpu"),
         ("Cannot be used without a GPU, which is required", "gpu"),
         ("It runs on CPU and GPU", "gpu?"),
     ] {
-        assert_eq!(told(sentence), wanted, "{sentence}");
+        assert_eq!(reported(sentence), wanted, "{sentence}");
     }
 }
 
@@ -138,7 +138,7 @@ fn memory_of_models_by_their_parameters() {
         ("Inference of 70B models requires GPUs", "3 cards, 56 vram, gpu"),
         ("needs 7B steps", ""),
     ] {
-        assert_eq!(told(sentence), wanted, "{sentence}");
+        assert_eq!(reported(sentence), wanted, "{sentence}");
     }
 }
 
@@ -158,7 +158,7 @@ fn systems_cuda_python_kernels() {
         ("Requires Linux kernel 5.15", "Linux kernel 5.15"),
         ("Requires CUDA 2023", ""),
     ] {
-        assert_eq!(told(sentence), wanted, "{sentence}");
+        assert_eq!(reported(sentence), wanted, "{sentence}");
     }
 }
 
@@ -173,7 +173,7 @@ fn special_hardware_in_prose() {
         ("Needs GPUs with NVLink", "gpu, Feature(Nvlink)!"),
         ("NVMe is nice", ""),
     ] {
-        assert_eq!(told(sentence), wanted, "{sentence}");
+        assert_eq!(reported(sentence), wanted, "{sentence}");
     }
 }
 
@@ -186,7 +186,7 @@ fn run_times() {
         ("Training time: 1 week", "168 hours"),
         ("We worked 10 hours", ""),
     ] {
-        assert_eq!(told(sentence), wanted, "{sentence}");
+        assert_eq!(reported(sentence), wanted, "{sentence}");
     }
 }
 
@@ -202,7 +202,7 @@ fn any_sentence_is_read_without_harm() {
         "№ 5 needs ½ GB",
         "needs #### 5 cores",
     ] {
-        told(sentence);
+        reported(sentence);
     }
-    told(&"needs 1 ".repeat(10_000));
+    reported(&"needs 1 ".repeat(10_000));
 }

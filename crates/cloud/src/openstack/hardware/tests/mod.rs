@@ -88,7 +88,7 @@ fn gpus_by_vendor_model_count_and_memory_of_the_type() {
 
 #[test]
 fn each_type_says_what_its_documents_leave_out() {
-    let told = |node_type: &str, gpu: Value| {
+    let reported = |node_type: &str, gpu: Value| {
         let node = SiteNode::read(&host("u", node_type, gpu), &tables()).unwrap();
         let of =
             |device: &Device| format!("{} {:?} {}", device.vendor, device.memory_gib, device.nvlink_group.is_some());
@@ -109,17 +109,21 @@ fn each_type_says_what_its_documents_leave_out() {
         ("compute_of_no_row", "NVIDIA", "nvidia None false"),
     ] {
         let mut silent = json!({"gpu": true, "gpu_count": 1, "gpu_vendor": vendor});
-        assert_eq!(told(node_type, silent.clone()), expected, "{node_type}");
+        assert_eq!(reported(node_type, silent.clone()), expected, "{node_type}");
         // What the document says itself counts, whatever the table says.
         silent["gpu_memory"] = json!(7_u64 << 30);
         silent["gpu_nvlink"] = json!(true);
-        assert_eq!(told(node_type, silent.clone()), format!("{} Some(7) true", vendor.to_lowercase()), "{node_type}");
+        assert_eq!(
+            reported(node_type, silent.clone()),
+            format!("{} Some(7) true", vendor.to_lowercase()),
+            "{node_type}"
+        );
         silent["gpu_nvlink"] = json!("False");
-        assert!(told(node_type, silent.clone()).ends_with("false"), "{node_type}");
+        assert!(reported(node_type, silent.clone()).ends_with("false"), "{node_type}");
         silent["gpu"] = json!(false);
-        assert_eq!(told(node_type, silent), "", "{node_type}");
+        assert_eq!(reported(node_type, silent), "", "{node_type}");
     }
-    let named = |model: &str| told("gpu_k80", json!({"gpu": "True", "gpu_count": "2", "gpu_model": model}));
+    let named = |model: &str| reported("gpu_k80", json!({"gpu": "True", "gpu_count": "2", "gpu_model": model}));
     assert_eq!(named("Tesla K80"), "nvidia Some(12) false, nvidia Some(12) false");
     assert_eq!(named("Tesla M40 24GB"), "nvidia Some(24) false, nvidia Some(24) false");
     // What the document names is not what hosts of this type have as a rule.
@@ -144,11 +148,11 @@ fn a_device_that_no_table_knows_is_found_by_its_exact_name() {
     let site = [of("RTX 5880 Ada 2")];
     insta::assert_snapshot!(chosen_of(&site, json!({"gpuType": "RTX 5880 Ada"}), &plain), @"no machine fits; u: needs 1 nvidia `RTX 5880 Ada` GPU, has 0");
     // Its memory counts where the document tells it.
-    let mut told = of("RTX 5880 Ada");
+    let mut reported = of("RTX 5880 Ada");
     let asked = json!({"gpuType": "RTX 5880 Ada", "gpuMemoryGiB": 48});
-    assert_ne!(chosen_of(std::slice::from_ref(&told), asked.clone(), &plain), filter);
-    told["gpu"]["gpu_memory"] = json!(48);
-    assert_eq!(chosen_of(&[told], asked, &plain), filter);
+    assert_ne!(chosen_of(std::slice::from_ref(&reported), asked.clone(), &plain), filter);
+    reported["gpu"]["gpu_memory"] = json!(48);
+    assert_eq!(chosen_of(&[reported], asked, &plain), filter);
 }
 
 #[test]
@@ -226,7 +230,7 @@ fn documents_say_nothing_of_what_only_the_table_says() {
 }
 
 #[test]
-fn nvlink_is_told_by_the_type() {
+fn nvlink_is_reported_by_the_type() {
     insta::assert_snapshot!(of(json!({"gpuType": "v100", "gpuCount": 4, "nvlink": true})), @r#"["=","$node_type","gpu_v100_nvlink"]"#);
 }
 

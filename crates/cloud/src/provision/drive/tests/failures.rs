@@ -210,7 +210,7 @@ fn a_lease_that_is_too_long_is_refused_by_policy_in_hours() {
 }
 
 #[test]
-fn a_credential_that_cannot_make_leases_is_told_before_anything_is_made() {
+fn a_credential_that_cannot_make_leases_is_reported_before_anything_is_made() {
     let cloud = MemoryCloud::new(VirtualClock::default());
     cloud.world().restricted = true;
     let credentials = MemoryCloud::credentials(true);
@@ -223,7 +223,7 @@ fn a_credential_that_cannot_make_leases_is_told_before_anything_is_made() {
 }
 
 #[test]
-fn a_token_that_is_refused_for_good_is_told() {
+fn a_token_that_is_refused_for_good_is_reported() {
     let world = World::new();
     world.cloud.faults().on("reservation POST /leases", Fault::Status(401), 2);
     assert_eq!(failed(&world, "401 twice").0, 6);
@@ -320,7 +320,7 @@ fn a_clock_that_is_off_is_mended_once() {
 }
 
 #[test]
-fn a_service_that_cannot_make_its_trust_is_told_after_the_second_time() {
+fn a_service_that_cannot_make_its_trust_is_reported_after_the_second_time() {
     let world = World::new();
     let inner = (500, "Internal Server Error".to_owned());
     world.cloud.world().refuse_leases.extend([inner.clone(), inner]);

@@ -128,7 +128,7 @@ fn who_signs_in_knows_the_keys_of_the_console() {
 }
 
 #[test]
-fn a_strange_host_key_is_told_and_kept() {
+fn a_strange_host_key_is_reported_and_kept() {
     let mut world = World::new();
     world.order.verify = Verify::Login;
     *world.stage.probe.lock().unwrap() = Probe::Stranger("another key".to_owned());

@@ -46,7 +46,7 @@ fn a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
 
 /// Somebody else of the project takes the same name while the answer to ours is on its way.
 #[test]
-fn a_lease_of_a_given_name_is_told_from_anothers_by_its_length_and_its_filter() {
+fn a_lease_of_a_given_name_is_distinguished_from_anothers_by_its_length_and_its_filter() {
     let foreign = |change: &dyn Fn(&mut DeploymentOrder)| {
         let mut world = World::new();
         world.order.lease_name = Some("mine".to_owned());

@@ -197,18 +197,18 @@ fn signals_are_exit_codes_above_128() {
 }
 
 #[test]
-fn failures_are_told_in_a_sentence() {
-    let told = |exit: ContainerExit, ran| match failure::container(&exit, ran) {
+fn failures_are_reported_in_a_sentence() {
+    let reported = |exit: ContainerExit, ran| match failure::container(&exit, ran) {
         PodResult::Failed { reason, message } => format!("{reason}: {message}"),
         other => format!("{other:?}"),
     };
     let exit = done(137, 1, 1).exit.unwrap();
-    insta::assert_snapshot!(told(exit.clone(), true), @"Signalled: container `c` was ended by SIGKILL");
-    insta::assert_snapshot!(told(ContainerExit { oom_killed: true, ..exit.clone() }, true), @"OOMKilled: container `c` ran out of memory");
+    insta::assert_snapshot!(reported(exit.clone(), true), @"Signalled: container `c` was ended by SIGKILL");
+    insta::assert_snapshot!(reported(ContainerExit { oom_killed: true, ..exit.clone() }, true), @"OOMKilled: container `c` ran out of memory");
     let gave_up = ContainerExit { exit_code: 1, signal: None, restarts: 3, ..exit };
-    insta::assert_snapshot!(told(gave_up.clone(), true), @"NonZeroExit: container `c` ended with exit code 1 after 3 restarts");
+    insta::assert_snapshot!(reported(gave_up.clone(), true), @"NonZeroExit: container `c` ended with exit code 1 after 3 restarts");
     let never = ContainerExit { message: "no such file".to_owned(), restarts: 0, ..gave_up };
-    insta::assert_snapshot!(told(never, false), @"NonZeroExit: container `c` could not be started: no such file");
+    insta::assert_snapshot!(reported(never, false), @"NonZeroExit: container `c` could not be started: no such file");
 }
 
 proptest! {

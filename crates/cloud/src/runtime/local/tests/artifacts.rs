@@ -54,7 +54,7 @@ async fn inputs_lie_at_their_paths_before_the_command_starts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn why_an_accepted_attempt_does_not_run_is_told_at_once_and_that_it_runs_afterwards() {
+async fn why_an_accepted_attempt_does_not_run_is_reported_at_once_and_that_it_runs_afterwards() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["run"]}));
     spec.inputs = vec![stored("model", "/m", bench.store.hold(&[("", "weights")]))];

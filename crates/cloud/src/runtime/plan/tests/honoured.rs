@@ -67,7 +67,7 @@ fn amounts_that_are_not_set_are_the_machines_for_limits_and_none_for_requests() 
 }
 
 #[test]
-fn labels_and_annotations_are_told_one_by_one() {
+fn labels_and_annotations_are_reported_one_by_one() {
     let mut job = job(json!({"env": [
         {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
         {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['a.b/c']"}}},

@@ -110,8 +110,8 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
     let name = request::name(&hub.options, &plan.id);
     let container = match engine.create(&name, body).await.map_err(|error| Refused::Engine(masked(plan, &error)))? {
         Created::New(container) => container,
-        Created::Taken(told) => {
-            let message = format!("creating container `{name}` failed: {told}; remove the container of that name");
+        Created::Taken(reported) => {
+            let message = format!("creating container `{name}` failed: {reported}; remove the container of that name");
             return Err(Refused::Engine(Problem::new(Class::Conflict, message)));
         }
     };
@@ -169,7 +169,7 @@ async fn image(hub: &Hub, engine: &Engine, plan: &AttemptPlan, voice: &mut Voice
         Pull::Never => Policy::Never,
     };
     let (mut progress, mut said) = (Progress::default(), false);
-    let mut told = |info: &bollard::models::CreateImageInfo| {
+    let mut reported = |info: &bollard::models::CreateImageInfo| {
         if !std::mem::replace(&mut said, true) {
             voice.say(&format!("pulling image `{image}`"));
         }
@@ -178,7 +178,7 @@ async fn image(hub: &Hub, engine: &Engine, plan: &AttemptPlan, voice: &mut Voice
         }
         voice.tell(&*hub.events);
     };
-    image::obtain(engine, &hub.logins, image, policy, &mut told).await.map_err(Refused::Image)
+    image::obtain(engine, &hub.logins, image, policy, &mut reported).await.map_err(Refused::Image)
 }
 
 /// Whether a container of this user is this program, as far as files are concerned.

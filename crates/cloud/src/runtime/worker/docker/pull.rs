@@ -20,14 +20,14 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Takes in progress of the engine; the line to log, if it is worth one.
-    pub(super) fn note(&mut self, told: &CreateImageInfo, at: Instant) -> Option<String> {
-        let status = told.status.as_deref().unwrap_or_default();
-        let Some(layer) = &told.id else {
+    pub(super) fn note(&mut self, reported: &CreateImageInfo, at: Instant) -> Option<String> {
+        let status = reported.status.as_deref().unwrap_or_default();
+        let Some(layer) = &reported.id else {
             return (!status.is_empty()).then(|| status.to_owned());
         };
         match status {
             "Downloading" => {
-                let detail = told.progress_detail.clone().unwrap_or_default();
+                let detail = reported.progress_detail.clone().unwrap_or_default();
                 let (current, total) = (detail.current.unwrap_or(0), detail.total.unwrap_or(0));
                 self.layers.insert(layer.clone(), (current, total));
             }
@@ -59,10 +59,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pull_is_told_in_a_few_lines() {
+    fn a_pull_is_reported_in_a_few_lines() {
         let mut progress = Progress::default();
         let begun = Instant::now();
-        let mut told = |id: &str, status: &str, bytes: Option<(i64, i64)>, at: u64| {
+        let mut reported = |id: &str, status: &str, bytes: Option<(i64, i64)>, at: u64| {
             let detail = bytes.map(|(current, total)| ProgressDetail { current: Some(current), total: Some(total) });
             let info = CreateImageInfo {
                 id: (!id.is_empty()).then(|| id.to_owned()),
@@ -72,13 +72,13 @@ mod tests {
             };
             progress.note(&info, begun + Duration::from_millis(at)).unwrap_or_default()
         };
-        assert_eq!(told("", "Pulling from a/b", None, 0), "Pulling from a/b");
-        assert_eq!(told("l1", "Pulling fs layer", None, 1), "0.0 of 0.0 MiB, 0 of 1 layers");
-        assert_eq!(told("l2", "Already exists", None, 2), "");
-        assert_eq!(told("l1", "Downloading", Some((1 << 20, 4 << 20)), 3), "");
-        assert_eq!(told("l1", "Verifying Checksum", None, 2500), "");
-        assert_eq!(told("l1", "Downloading", Some((3 << 20, 4 << 20)), 2600), "3.0 of 4.0 MiB, 1 of 2 layers");
-        assert_eq!(told("l1", "Pull complete", None, 5000), "4.0 of 4.0 MiB, 2 of 2 layers");
-        assert_eq!(told("", "Status: Downloaded newer image", None, 5001), "Status: Downloaded newer image");
+        assert_eq!(reported("", "Pulling from a/b", None, 0), "Pulling from a/b");
+        assert_eq!(reported("l1", "Pulling fs layer", None, 1), "0.0 of 0.0 MiB, 0 of 1 layers");
+        assert_eq!(reported("l2", "Already exists", None, 2), "");
+        assert_eq!(reported("l1", "Downloading", Some((1 << 20, 4 << 20)), 3), "");
+        assert_eq!(reported("l1", "Verifying Checksum", None, 2500), "");
+        assert_eq!(reported("l1", "Downloading", Some((3 << 20, 4 << 20)), 2600), "3.0 of 4.0 MiB, 1 of 2 layers");
+        assert_eq!(reported("l1", "Pull complete", None, 5000), "4.0 of 4.0 MiB, 2 of 2 layers");
+        assert_eq!(reported("", "Status: Downloaded newer image", None, 5001), "Status: Downloaded newer image");
     }
 }

@@ -99,7 +99,7 @@ pub(super) struct Lane {
     first_thread: bool,
     starters: BTreeSet<i32>,
     buffer: Vec<u8>,
-    told: bool,
+    reported: bool,
 }
 
 impl Lane {
@@ -120,7 +120,7 @@ impl Lane {
             first_thread,
             starters: BTreeSet::new(),
             buffer: vec![0; READ],
-            told: false,
+            reported: false,
         })
     }
 
@@ -137,7 +137,7 @@ impl Lane {
                 }
             }
             self.ring();
-            if std::mem::take(&mut self.told) {
+            if std::mem::take(&mut self.reported) {
                 self.shared.events.flush();
             }
             let found = match self.epoll.wait(&mut events, self.timeout()) {
@@ -178,7 +178,7 @@ impl Lane {
                 let watched = self.watch(number, &life);
                 self.numbers.insert(id, number);
                 self.lives.insert(number, life);
-                self.told = true;
+                self.reported = true;
                 self.shared.events.started(id, started);
                 if let Err(error) = watched {
                     tracing::error!(attempt = %id, %error, "an attempt cannot be waited for; it is ended");
@@ -187,7 +187,7 @@ impl Lane {
                 self.settle(number);
             }
             Err(refused) => {
-                self.told = true;
+                self.reported = true;
                 self.mailbox.load.fetch_sub(1, Ordering::Relaxed);
                 let message = refused.to_string();
                 let (end, said) = match refused.exit_code() {
@@ -268,7 +268,7 @@ impl Lane {
         let Some(life) = self.lives.get_mut(&number) else { return };
         let was_paused = life.paused;
         if !life.fresh.is_empty() {
-            self.told = true;
+            self.reported = true;
             let room = tell(&self.shared, life.body.plan.id, std::mem::take(&mut life.fresh));
             if room == LogCapacity::Full && life.body.plan.run.log.on_full == OnFull::Block {
                 life.paused = true;
@@ -318,7 +318,7 @@ impl Lane {
         if !keep {
             self.shared.directories.retire(&finished.dir, finished.end.outcome);
         }
-        self.told = true;
+        self.reported = true;
         self.shared.live.fetch_sub(1, Ordering::Relaxed);
         self.mailbox.load.fetch_sub(1, Ordering::Relaxed);
         self.shared.events.ended(id, finished.end);

@@ -7,7 +7,7 @@ use crate::store::fleet::batch::{double, final_twice};
 
 /// The port's error for an error of PostgreSQL, met while `doing` something with the fleet's store.
 pub(super) fn classify(doing: &str, error: &tokio_postgres::Error) -> Problem {
-    let Some(told) = error.as_db_error() else {
+    let Some(reported) = error.as_db_error() else {
         let class = if error.is_closed() || std::error::Error::source(error).is_some() {
             Class::Transient
         } else {
@@ -18,13 +18,13 @@ pub(super) fn classify(doing: &str, error: &tokio_postgres::Error) -> Problem {
             format!("{doing} the fleet store failed: {error}{cause}; check that PostgreSQL runs and is reachable");
         return Problem::new(class, message);
     };
-    if told.code() == &SqlState::UNIQUE_VIOLATION {
-        return match told.constraint() {
+    if reported.code() == &SqlState::UNIQUE_VIOLATION {
+        return match reported.constraint() {
             Some("attempts_final") => final_twice("a job or element"),
-            _ => double(told.detail().unwrap_or("a row")),
+            _ => double(reported.detail().unwrap_or("a row")),
         };
     }
-    let code = told.code().code();
+    let code = reported.code().code();
     let (class, advice) = match code.get(..2).unwrap_or(code) {
         "53" => (Class::Capacity, "the database has no room; free disk, memory or connections"),
         "08" | "40" | "55" | "57" => (Class::Transient, "the database was busy or restarting; try again"),
@@ -37,5 +37,5 @@ pub(super) fn classify(doing: &str, error: &tokio_postgres::Error) -> Problem {
         "XX" => (Class::Fatal, "the database is damaged; restore a backup"),
         _ => (Class::Fatal, "this is a fault of Orlop; report it with this message"),
     };
-    Problem::new(class, format!("{doing} the fleet store failed: {advice} (PostgreSQL {code}: {})", told.message()))
+    Problem::new(class, format!("{doing} the fleet store failed: {advice} (PostgreSQL {code}: {})", reported.message()))
 }

@@ -120,10 +120,10 @@ pub(super) async fn end<T>(session: &Session, verdict: Result<T, Problem>) -> Re
     let ended = session.client.batch_execute(last).await;
     let value = verdict?;
     ended.map_err(|error| {
-        let told = classify("committing to", &error);
+        let reported = classify("committing to", &error);
         // Whether it was written is not known, whatever the reason.
-        let class = if told.class == Class::Capacity { Class::Capacity } else { Class::Transient };
-        Problem::new(class, told.message)
+        let class = if reported.class == Class::Capacity { Class::Capacity } else { Class::Transient };
+        Problem::new(class, reported.message)
     })?;
     Ok(value)
 }

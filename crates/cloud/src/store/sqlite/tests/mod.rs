@@ -55,8 +55,8 @@ async fn one_process_hosts_a_file() {
     let journal = host(&path).await;
     let error = SqliteJournal::open(&path, Access::Host).await.unwrap_err();
     assert_eq!((error.class, error.reason), (Class::Conflict, Some("Locked")));
-    let told = format!("is hosted by process {}; end it first", std::process::id());
-    assert!(error.message.contains(&told), "{error}");
+    let reported = format!("is hosted by process {}; end it first", std::process::id());
+    assert!(error.message.contains(&reported), "{error}");
     journal.close().await;
     host(&path).await.create(&record("f")).await.unwrap();
 }

@@ -28,8 +28,8 @@ async fn a_full_file_is_capacity_and_loses_nothing() {
         }
     };
     assert_eq!(error.class, Class::Capacity);
-    let told = "failed: the disk is full; free some space (SQLite error 13: database or disk is full)";
-    assert!(error.message.ends_with(told), "{error}");
+    let reported = "failed: the disk is full; free some space (SQLite error 13: database or disk is full)";
+    assert!(error.message.ends_with(reported), "{error}");
     assert!(written > 0);
     let stored = journal.load("f").await.unwrap();
     assert_eq!((stored.last, stored.entries.len() as u64), (written, written));

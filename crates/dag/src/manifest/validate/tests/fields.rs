@@ -65,8 +65,8 @@ fn unknown_fields_outside_templates_are_refused() {
 
 #[test]
 fn fields_of_other_products_lead_to_those_that_are_here() {
-    let told = |field: &str| says([(&*format!("spec.steps.0.{field}"), json!("x"))]);
-    insta::assert_snapshot!(told("container"), @"error[V2] spec.steps[0].container: unknown field `container` (did you mean `template.spec.template.spec.containers`?)");
+    let reported = |field: &str| says([(&*format!("spec.steps.0.{field}"), json!("x"))]);
+    insta::assert_snapshot!(reported("container"), @"error[V2] spec.steps[0].container: unknown field `container` (did you mean `template.spec.template.spec.containers`?)");
     for (field, way) in [
         ("matrix", "`withItems`"),
         ("withSequence", "[0, 1, 2]"),
@@ -74,10 +74,10 @@ fn fields_of_other_products_lead_to_those_that_are_here() {
         ("onFailure", "flow.outcome == 'Failed'"),
         ("schedule", "CronJob"),
     ] {
-        let told = told(field);
+        let reported = reported(field);
         assert!(
-            told.starts_with(&format!("error[V2] spec.steps[0].{field}: unknown field")) && told.contains(way),
-            "{told}"
+            reported.starts_with(&format!("error[V2] spec.steps[0].{field}: unknown field")) && reported.contains(way),
+            "{reported}"
         );
     }
 }

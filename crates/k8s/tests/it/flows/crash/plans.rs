@@ -184,11 +184,11 @@ impl Plans<'_> {
                 panic!("nobody dies of {first:?}");
             };
             for age in alone {
-                let told = format!("{first:?}, {age:?}");
-                let writes = self.over(&place, *age, &[], &told).await;
+                let reported = format!("{first:?}, {age:?}");
+                let writes = self.over(&place, *age, &[], &reported).await;
                 if paired.contains(age) && self.is_followed() {
                     for next in 0..writes {
-                        self.second(&place, *age, None, next, &told).await;
+                        self.second(&place, *age, None, next, &reported).await;
                     }
                 }
             }
@@ -202,32 +202,32 @@ impl Plans<'_> {
     }
 
     /// Every plan whose second fault is at that write.
-    async fn second(&mut self, from: &Place, age: Age, first: Option<&Wrong>, at: usize, told: &str) {
+    async fn second(&mut self, from: &Place, age: Age, first: Option<&Wrong>, at: usize, reported: &str) {
         let (_, paired) = self.ages();
         let silent = silence(at);
         let both: Vec<&Wrong> = first.into_iter().chain([&silent]).collect();
-        self.over(from, age, &both, &format!("{told}, {silent:?}")).await;
+        self.over(from, age, &both, &format!("{reported}, {silent:?}")).await;
         for death in deaths(at) {
             let both: Vec<&Wrong> = first.into_iter().chain([&death]).collect();
             let End::Died(place) = self.case.go(from, age, &both).await else { panic!("nobody dies of {both:?}") };
             for next in paired {
-                self.over(&place, *next, &[], &format!("{told}, {death:?}, {next:?}")).await;
+                self.over(&place, *next, &[], &format!("{reported}, {death:?}, {next:?}")).await;
             }
         }
     }
 
     /// Goes on to the end: all is as if nothing had gone wrong, and nothing more is written. Gives the number of writes.
-    async fn over(&mut self, from: &Place, age: Age, wrong: &[&Wrong], told: &str) -> usize {
-        let End::Over(mut env) = self.case.go(from, age, wrong).await else { panic!("nobody dies: {told}") };
+    async fn over(&mut self, from: &Place, age: Age, wrong: &[&Wrong], reported: &str) -> usize {
+        let End::Over(mut env) = self.case.go(from, age, wrong).await else { panic!("nobody dies: {reported}") };
         self.tried += 1;
-        assert_eq!(env.outcome("etl"), self.clean.outcome("etl"), "{told}");
-        assert_eq!(made(&env), made(&self.clean), "{told}");
-        assert_eq!(left(&env), left(&self.clean), "Jobs that are left: {told}");
-        assert_eq!(pieces(&env), pieces(&self.clean), "{told}");
+        assert_eq!(env.outcome("etl"), self.clean.outcome("etl"), "{reported}");
+        assert_eq!(made(&env), made(&self.clean), "{reported}");
+        assert_eq!(left(&env), left(&self.clean), "Jobs that are left: {reported}");
+        assert_eq!(pieces(&env), pieces(&self.clean), "{reported}");
         let writes = env.writes().len();
         env.restart().await;
         env.settle().await;
-        assert_eq!(env.writes().get(writes..), Some([].as_slice()), "a finished flow is written: {told}");
+        assert_eq!(env.writes().get(writes..), Some([].as_slice()), "a finished flow is written: {reported}");
         writes
     }
 }

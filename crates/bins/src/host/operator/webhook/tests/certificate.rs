@@ -53,7 +53,7 @@ fn a_pair_is_taken_when_it_changes_and_fits() {
 }
 
 #[test]
-fn a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
+fn a_pair_that_does_not_fit_is_reported_once_and_the_last_one_stays() {
     let (folder, mut known) = (Folder::new(), CertificateFiles::default());
     let (first, second) = (pair(now()), pair(now()));
     folder.write(&first.chain, &first.key);
@@ -76,7 +76,7 @@ fn a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
 }
 
 #[test]
-fn what_is_wrong_with_the_first_pair_is_told_at_once() {
+fn what_is_wrong_with_the_first_pair_is_reported_at_once() {
     let (folder, mut known) = (Folder::new(), CertificateFiles::default());
     insta::assert_snapshot!(look(&folder, &mut known), @"DIR/tls.crt: No such file or directory (os error 2)");
     assert_eq!(look(&folder, &mut known), "same");

@@ -157,7 +157,7 @@ struct Thread {
     /// The one that takes new attempts.
     taking: Option<(Identity, ChildStdin)>,
     /// There are reports that must be made durable.
-    told: bool,
+    reported: bool,
 }
 
 impl Thread {
@@ -178,7 +178,7 @@ impl Thread {
             spares,
             keepers: BTreeMap::new(),
             taking: None,
-            told: false,
+            reported: false,
         })
     }
 
@@ -194,7 +194,7 @@ impl Thread {
                     FollowerCommand::Stop => return Ok(()),
                 }
             }
-            if std::mem::take(&mut self.told) {
+            if std::mem::take(&mut self.reported) {
                 self.context.events.flush();
             }
             self.clear();
@@ -254,7 +254,7 @@ impl Thread {
         // There may be no room: why it did not start is reported all the same.
         let _ = self.context.events.log(*id, said);
         self.context.events.ended(*id, end);
-        self.told = true;
+        self.reported = true;
     }
 
     fn start(&mut self, plan: AttemptPlan) {
@@ -358,8 +358,8 @@ impl Thread {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let asked = followed.control.ask(Request { cause, grace_ms });
         // One that is dead is noticed otherwise.
-        let told = asked.and_then(|()| followed.keeper.signal(Signal::SIGUSR1));
-        if let Err(error) = told {
+        let reported = asked.and_then(|()| followed.keeper.signal(Signal::SIGUSR1));
+        if let Err(error) = reported {
             tracing::error!(attempt = %id, %error, "a supervisor cannot be asked to end an attempt");
         }
     }
@@ -386,25 +386,25 @@ impl Thread {
     fn read(&mut self, id: &TaskRef) {
         let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
         let Followed { journal, after_seq, last_seq, adopted, over, due, .. } = followed;
-        let (events, told) = (&self.context.events, &mut self.told);
+        let (events, reported) = (&self.context.events, &mut self.reported);
         let outcome = journal.read(|payload| {
             match decode(payload) {
                 Some(Report::Started(started)) => {
                     *due = None;
                     if !*adopted {
-                        *told = true;
+                        *reported = true;
                         events.started(*id, started);
                     }
                 }
                 Some(Report::Log(chunk)) => {
                     *last_seq = chunk.seq.max(*last_seq);
                     if chunk.seq > *after_seq {
-                        *told = true;
+                        *reported = true;
                         return events.log(*id, chunk) == LogCapacity::Free;
                     }
                 }
                 Some(Report::Ended(end)) => {
-                    (*over, *due, *told) = (true, None, true);
+                    (*over, *due, *reported) = (true, None, true);
                     events.ended(*id, end);
                     return false;
                 }
@@ -442,7 +442,7 @@ impl Thread {
             self.read(&id);
             let Some(followed) = self.followed.get_mut(&id).filter(|followed| !followed.over) else { continue };
             let reason = if followed.adopted { "agent_restart" } else { "supervisor" };
-            self.told = true;
+            self.reported = true;
             match (self.context.bury)(&id, followed.last_seq, reason) {
                 // An agent that took it over has no use for what its supervisor wrote.
                 Ok(()) => followed.over = true,
