@@ -66,7 +66,7 @@ impl fmt::Display for Source {
 
 /// What a file or a variable gives a setting.
 #[derive(Clone, Debug)]
-struct Given {
+struct LayerValue {
     source: Source,
     values: Vec<String>,
 }
@@ -121,10 +121,10 @@ fn setting(arg: Arg, scope: &Scope, defaults: &Value) -> Arg {
     }
     arg = match arg.get_action() {
         ArgAction::SetTrue => {
-            let set = arg.get_default_values().is_empty();
+            let has_no_default = arg.get_default_values().is_empty();
             let arg = arg.action(ArgAction::Set).num_args(0..=1).value_name("BOOL").default_missing_value("true");
             let arg = arg.value_parser(BoolishValueParser::new()).ignore_case(true);
-            if set { arg.default_value("false") } else { arg }
+            if has_no_default { arg.default_value("false") } else { arg }
         }
         ArgAction::Append => arg.num_args(1).value_delimiter(','),
         _ => arg,
@@ -184,13 +184,13 @@ pub(in crate::host) fn read<T: FromArgMatches>(
     let mut given = BTreeMap::new();
     let named = variables.iter().find(|(name, _)| name == scope.file).map(|(_, path)| path.clone());
     if let Some(path) = typed.get_one::<String>(FILE).cloned().or(named) {
-        from_file(&path, &ids, &mut given)?;
+        from_file(&path, command, &mut given)?;
     }
-    from_variables(scope, variables, &ids, &mut given)?;
-    given.retain(|id, _| asked.get_arguments().any(|arg| arg.get_id() == id.as_str()));
+    from_variables(scope, variables, command, &mut given)?;
+    given.retain(|id, _| argument(asked, id).is_some());
     let mut words: Vec<OsString> = arguments.iter().take(position).cloned().collect();
     for (id, given) in &given {
-        let arg = asked.get_arguments().find(|arg| arg.get_id() == id.as_str());
+        let arg = argument(asked, id);
         let is_typed = typed_here.value_source(id) == Some(ValueSource::CommandLine);
         // A map is added to; everything else is replaced.
         if let Some(arg) = arg.filter(|arg| !is_typed || is_map(arg)) {
@@ -204,7 +204,7 @@ pub(in crate::host) fn read<T: FromArgMatches>(
     };
     let mut sources = BTreeMap::new();
     for id in ids {
-        let source = match command.get_arguments().find(|arg| arg.get_id() == id.as_str()).and_then(Arg::get_long) {
+        let source = match argument(command, &id).and_then(Arg::get_long) {
             Some(flag) if is_given(&typed, &id) => Source::Flag(format!("--{flag}")),
             _ => given.get(&id).map_or(Source::Default, |given| given.source.clone()),
         };
@@ -217,20 +217,29 @@ fn is_given(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
+fn argument<'c>(command: &'c Command, id: &str) -> Option<&'c Arg> {
+    command.get_arguments().find(|arg| arg.get_id() == id)
+}
+
+/// Whether an argument has any number of values.
+fn is_list(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Append)
+}
+
 /// Whether the values of an argument are a map.
 fn is_map(arg: &Arg) -> bool {
     arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains('=')))
 }
 
-fn as_words(arg: &Arg, given: &Given) -> impl Iterator<Item = OsString> {
+fn as_words(arg: &Arg, given: &LayerValue) -> impl Iterator<Item = OsString> {
     let flag = arg.get_long().unwrap_or_default().to_owned();
     given.values.clone().into_iter().map(move |value| format!("--{flag}={value}").into())
 }
 
 /// What is wrong with a value of the file or of a variable, and where it stands.
-fn blame(command: &Command, given: &BTreeMap<String, Given>) -> Option<ProgramError> {
+fn blame(command: &Command, given: &BTreeMap<String, LayerValue>) -> Option<ProgramError> {
     given.iter().find_map(|(id, given)| {
-        let arg = command.get_arguments().find(|arg| arg.get_id() == id.as_str())?;
+        let arg = argument(command, id)?;
         let words = std::iter::once(command.get_name().into()).chain(as_words(arg, given));
         let error = command.clone().try_get_matches_from(words).err()?.to_string();
         let lines = error.lines().map(str::trim).take_while(|line| !line.starts_with("For more information"));
@@ -245,14 +254,23 @@ fn blame(command: &Command, given: &BTreeMap<String, Given>) -> Option<ProgramEr
 }
 
 /// Reads a file: YAML, of which JSON is a part.
-fn from_file(path: &str, ids: &[String], given: &mut BTreeMap<String, Given>) -> Result<(), Problem> {
+fn from_file(path: &str, command: &Command, given: &mut BTreeMap<String, LayerValue>) -> Result<(), Problem> {
+    let ids = ids(command);
     let text = std::fs::read_to_string(Path::new(path))
         .map_err(|error| wrong(path, format_args!("cannot be read: {error}")))?;
     let read: Value = serde_saphyr::from_str(&text).map_err(|error| wrong(path, error))?;
     let mut take = |id: &str, value: &Value| {
-        let values = texts(value).map_err(|why| wrong(path, format_args!("`{id}` {why}")))?;
+        let wrong = |why: &str| wrong(path, format_args!("`{id}` {why}"));
+        let values = texts(value).map_err(wrong)?;
+        let arg = argument(command, id);
+        if arg.is_some_and(is_list) && values.iter().any(|value| value.contains(',')) {
+            return Err(wrong("holds a comma, which separates entries"));
+        }
+        if values.is_empty() && !value.is_null() && arg.is_some_and(|arg| !arg.get_default_values().is_empty()) {
+            return Err(wrong("is empty; leave it out for the default"));
+        }
         if !values.is_empty() {
-            given.insert(id.to_owned(), Given { source: Source::File(path.to_owned()), values });
+            given.insert(id.to_owned(), LayerValue { source: Source::File(path.to_owned()), values });
         }
         Ok::<_, Problem>(())
     };
@@ -262,7 +280,7 @@ fn from_file(path: &str, ids: &[String], given: &mut BTreeMap<String, Given>) ->
         _ => return Err(wrong(path, "must be a map of settings")),
     };
     for (name, value) in &keys {
-        if ids.contains(name) {
+        if ids.contains(name) && !name.contains('.') {
             take(name, value)?;
             continue;
         }
@@ -287,9 +305,10 @@ fn from_file(path: &str, ids: &[String], given: &mut BTreeMap<String, Given>) ->
 fn from_variables(
     scope: &Scope,
     variables: Vec<(String, String)>,
-    ids: &[String],
-    given: &mut BTreeMap<String, Given>,
+    command: &Command,
+    given: &mut BTreeMap<String, LayerValue>,
 ) -> Result<(), Problem> {
+    let ids = ids(command);
     let of = |name: &str| {
         let other = scope.others.iter().find(|(other, _)| *other == name).map(|(_, id)| *id);
         ids.iter().find(|id| Some(id.as_str()) == other || scope.variable(id) == name)
@@ -305,15 +324,35 @@ fn from_variables(
                 let read = read.map_err(|error| wrong(&name, format_args!("{text} cannot be read: {error}")))?;
                 (id, read.trim_end().to_owned())
             }
-            (None, None) if name != scope.file && is_ours(scope, &name, ids) => {
+            (None, None) if name != scope.file && is_ours(scope, &name, &ids) => {
                 let key = name.strip_prefix(scope.prefix).unwrap_or(&name).to_lowercase();
-                return Err(unknown(&name, &key));
+                let sections = if ids.iter().any(|id| id.contains('.')) { 1 } else { 0 };
+                return Err(unknown(&name, &key.replacen('_', ".", sections)));
             }
             (None, None) => continue,
         };
-        given.insert(id.clone(), Given { source: Source::Variable(name), values: vec![text] });
+        let values = if argument(command, id).is_some_and(is_list) {
+            entries(&text).map_err(|why| wrong(&name, why))?
+        } else {
+            vec![text]
+        };
+        given.insert(id.clone(), LayerValue { source: Source::Variable(name), values });
     }
     Ok(())
+}
+
+/// The entries of a list or map in a variable: `a,b`, `a=1,b=2`, or as in JSON.
+fn entries(text: &str) -> Result<Vec<String>, String> {
+    if text.starts_with(['[', '{']) {
+        let read: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        return texts(&read).map_err(str::to_owned);
+    }
+    Ok(text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
+}
+
+/// The variables of this process that are text.
+pub(in crate::host) fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// Whether a variable can only be meant for this program.
@@ -429,6 +468,11 @@ mod tests {
         assert!(!read_with(&["--store-strict=false"], &[("ORLOP_STORE_STRICT", "true")]).unwrap().value.strict);
         let names = |words: &[&str]| read_with(words, &[]).unwrap().value.names;
         assert_eq!(names(&["--store-names=a,b", "--store-names=c"]), ["a", "b", "c"]);
+        for (variable, wanted) in [("a, b,", ["a", "b"].as_slice()), ("[\"a\", \"b\"]", &["a", "b"]), ("", &["me"])] {
+            assert_eq!(read_with(&[], &[("ORLOP_STORE_NAMES", variable)]).unwrap().value.names, wanted, "{variable}");
+        }
+        let labels = read_with(&[], &[("ORLOP_STORE_LABELS", "{\"a\": \"b\"}")]).unwrap().value.labels;
+        assert_eq!(labels, ["a=b"]);
         assert_eq!(read_with(&["--store-size=1", "--store-size=2"], &[]).unwrap().value.size, 2, "the last one counts");
     }
 
@@ -450,11 +494,14 @@ mod tests {
         let config = format!("--config={path}");
         insta::assert_snapshot!(refused(&[&config], &[]), @"FILE: `store.size`: invalid value 'many' for '--store-size <SIZE>': invalid digit found in string");
         insta::assert_snapshot!(refused(&[], &[("ORLOP_STORE_STRICT", "perhaps")]), @"ORLOP_STORE_STRICT: invalid value 'perhaps' for '--store-strict [<BOOL>]': value was not a boolean");
-        insta::assert_snapshot!(refused(&[], &[("ORLOP_STORE_COLOUR", "red")]), @"ORLOP_STORE_COLOUR: there is no key `store_colour`; `--print-config` shows all");
+        insta::assert_snapshot!(refused(&[], &[("ORLOP_STORE_COLOUR", "red")]), @"ORLOP_STORE_COLOUR: there is no key `store.colour`; `--print-config` shows all");
         for (text, why) in [
             ("stores: {}", "there is no key `stores`"),
             ("store: {sizes: 1}", "there is no key `store.sizes`"),
             ("store: 7", "`store` must be a map of settings"),
+            ("store.size: 1", "there is no key `store.size`"),
+            ("store: {labels: {a: 'b,c'}}", "`store.labels` holds a comma"),
+            ("store: {names: []}", "`store.names` is empty; leave it out for the default"),
             ("[1]", "must be a map of settings"),
             ("store: {names: [[1]]}", "`store.names` must be a value, a list of values or a map of values"),
             ("a: b: c", ""),

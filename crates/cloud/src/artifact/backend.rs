@@ -21,25 +21,25 @@ pub trait ArtifactBackend: fmt::Debug + Send + Sync {
     /// How many bytes of an upload are stored.
     ///
     /// # Errors
-    /// Unknown; the disk or the database.
+    /// NotFound; the disk or the database.
     fn received(&self, upload: &str) -> Result<u64, Problem>;
 
     /// Adds a piece to an upload, which ends at its offset. Gives how many bytes are stored then.
     ///
     /// # Errors
-    /// Offset, when it does not begin where the stored bytes end; Unknown; the disk or the database.
+    /// Conflict when it does not begin where the stored bytes end; NotFound; the disk or the database.
     fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, Problem>;
 
     /// Reads a whole upload and compares its digest. That takes as long as it is large; others may go on meanwhile.
     ///
     /// # Errors
-    /// Checksum, after which the upload is gone; Unknown; the disk or the database.
+    /// Checksum, after which the upload is gone; NotFound; the disk or the database.
     fn check(&self, upload: &str, sha256: &str) -> Result<(), Problem>;
 
     /// Ends an upload that was checked and did not grow since: from then on its content is there by its digest. Gives its length.
     ///
     /// # Errors
-    /// Unknown; the disk or the database.
+    /// NotFound; the disk or the database.
     fn finish(&self, upload: &str, sha256: &str) -> Result<u64, Problem>;
 
     /// Gives an upload up. One that is not there is fine.

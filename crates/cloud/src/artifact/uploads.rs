@@ -135,7 +135,7 @@ impl UploadStore {
     /// How many bytes of an upload are stored.
     ///
     /// # Errors
-    /// Unknown, or the disk.
+    /// NotFound; the disk.
     pub fn received(&self, upload: &str) -> Result<u64, Problem> {
         let place = self.place(upload)?;
         match fs::symlink_metadata(&place) {
@@ -148,7 +148,7 @@ impl UploadStore {
     /// Adds a piece to an upload, which ends at its offset. Gives how many bytes are stored then.
     ///
     /// # Errors
-    /// Offset, when it does not begin where the stored bytes end; Unknown; the disk.
+    /// Conflict when it does not begin where the stored bytes end; NotFound; the disk.
     pub fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, Problem> {
         let stored = self.received(upload)?;
         if stored != offset {
@@ -168,7 +168,7 @@ impl UploadStore {
     /// Reads a whole upload and compares its digest.
     ///
     /// # Errors
-    /// Checksum, after which the upload is gone; Unknown; the disk.
+    /// Checksum, after which the upload is gone; NotFound; the disk.
     pub fn check(&self, upload: &str, sha256: &str) -> Result<(), Problem> {
         self.received(upload)?;
         let place = self.place(upload)?;
@@ -186,7 +186,7 @@ impl UploadStore {
     /// Ends an upload that was checked and did not grow since: from then on its content is there by its digest. Gives its length.
     ///
     /// # Errors
-    /// Unknown, or the disk.
+    /// NotFound; the disk.
     pub fn finish(&self, upload: &str, sha256: &str) -> Result<u64, Problem> {
         let bytes = self.received(upload)?;
         let place = self.place(upload)?;

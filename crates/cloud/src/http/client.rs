@@ -1,4 +1,4 @@
-//! The HTTP client of all that this library and the programs ask over HTTP. Owns TLS, proxies, times and how the client calls
+//! The HTTP client that all adapters and the command line use. Owns TLS, proxies, times and how the client calls
 //! itself. It never follows a redirect: where that is right, and with which headers, is for who asks.
 
 use std::error::Error as _;
@@ -12,14 +12,14 @@ use super::tls::Trust;
 
 /// Through which proxy servers are asked.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Via<'a> {
+pub enum ProxyChoice<'a> {
     /// Those that the environment names (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`).
     #[default]
     Environment,
     /// This one, for https.
-    Proxy(&'a Url),
+    Url(&'a Url),
     /// None, whatever the environment says.
-    Nothing,
+    None,
 }
 
 /// What a client is built with. By default it trusts the authorities of the system, takes the proxies of the environment, and waits
@@ -29,7 +29,7 @@ pub struct ClientOptions<'a> {
     /// Whose certificates it trusts.
     pub trust: Trust<'a>,
     /// Through which proxy it asks.
-    pub via: Via<'a>,
+    pub proxy: ProxyChoice<'a>,
     /// How long connecting may take, name resolution and TLS included.
     pub connect_timeout: Duration,
     /// How long nothing may arrive; none = for ever.
@@ -50,7 +50,7 @@ impl Default for ClientOptions<'_> {
     fn default() -> Self {
         Self {
             trust: Trust::System,
-            via: Via::Environment,
+            proxy: ProxyChoice::Environment,
             connect_timeout: Duration::from_secs(10),
             idle_timeout: None,
             timeout: None,
@@ -78,10 +78,10 @@ impl ClientOptions<'_> {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(self.connect_timeout)
             .user_agent(self.user_agent);
-        client = match self.via {
-            Via::Environment => client,
-            Via::Proxy(url) => client.no_proxy().proxy(Proxy::https(url.clone()).map_err(fatal)?),
-            Via::Nothing => client.no_proxy(),
+        client = match self.proxy {
+            ProxyChoice::Environment => client,
+            ProxyChoice::Url(url) => client.no_proxy().proxy(Proxy::https(url.clone()).map_err(fatal)?),
+            ProxyChoice::None => client.no_proxy(),
         };
         if let Some(idle_timeout) = self.idle_timeout {
             client = client.read_timeout(idle_timeout);
@@ -99,9 +99,9 @@ impl ClientOptions<'_> {
     }
 }
 
-/// Why there is no answer: the innermost cause, without the URL, which may hold a secret. Empty where nothing is known.
-pub(crate) fn why(error: &reqwest::Error) -> String {
-    error.source().map(|cause| innermost(cause).to_string()).unwrap_or_default()
+/// Why there is no answer: the innermost cause, without the URL, which may hold a secret.
+pub(crate) fn why(error: &reqwest::Error) -> Option<String> {
+    error.source().map(|cause| innermost(cause).to_string())
 }
 
 #[cfg(test)]

@@ -63,9 +63,8 @@ pub(super) fn failed(url: &Url, error: &reqwest::Error) -> Problem {
     } else {
         format!("{shown} broke off")
     };
-    let words = why(error);
-    let message = if words.is_empty() { message } else { format!("{message}: {words}") };
-    unavailable(Class::Transient, message)
+    let why = why(error).map(|why| format!(": {why}")).unwrap_or_default();
+    unavailable(Class::Transient, format!("{message}{why}"))
 }
 
 /// The file could not be written.

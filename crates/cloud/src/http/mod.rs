@@ -1,4 +1,4 @@
-//! Downloads of artifacts over HTTP (port [`Download`]). Owns redirects, limits and times; what the bytes mean
+//! The HTTP client of all adapters, and downloads of artifacts over it (port [`Download`]). Owns redirects, limits and times; what the bytes mean
 //! is the consumer's. Headers of a source are sent to its own host only, and never appear in a message.
 
 mod client;
@@ -35,7 +35,7 @@ use self::error::{occupied, shown, unavailable, writing};
 use self::redirect::Trail;
 use crate::download::Download;
 
-pub use self::client::{ClientOptions, Via};
+pub use self::client::{ClientOptions, ProxyChoice};
 pub use self::tls::Trust;
 pub use self::upload::{DIGEST, Upload};
 
@@ -70,7 +70,7 @@ impl HttpDownload {
     /// # Errors
     /// Fatal when TLS cannot be set up.
     pub fn new(options: Options) -> Result<Self, Problem> {
-        Self::build(options, Via::Environment)
+        Self::build(options, ProxyChoice::Environment)
     }
 
     /// One that goes through no proxy, whatever the environment says: what it carries is for the service that it is sent to.
@@ -78,12 +78,12 @@ impl HttpDownload {
     /// # Errors
     /// As of [`HttpDownload::new`].
     pub fn direct(options: Options) -> Result<Self, Problem> {
-        Self::build(options, Via::Nothing)
+        Self::build(options, ProxyChoice::None)
     }
 
-    fn build(options: Options, via: Via<'_>) -> Result<Self, Problem> {
+    fn build(options: Options, proxy: ProxyChoice<'_>) -> Result<Self, Problem> {
         let (connect_timeout, idle_timeout) = (options.connect_timeout, Some(options.idle_timeout));
-        let client = ClientOptions { via, connect_timeout, idle_timeout, ..ClientOptions::default() }.build()?;
+        let client = ClientOptions { proxy, connect_timeout, idle_timeout, ..ClientOptions::default() }.build()?;
         Ok(Self { client, options })
     }
 

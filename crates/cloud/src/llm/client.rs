@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::request::{Meaning, Shape, body, meaning};
 use super::settings::Settings;
-use crate::http::{ClientOptions, Via};
+use crate::http::{ClientOptions, ProxyChoice};
 use crate::private_url::is_here;
 
 /// How long a connection may take.
@@ -39,9 +39,9 @@ impl Client {
     /// # Errors
     /// Fatal when TLS cannot be set up; Invalid when the key cannot be sent.
     pub fn new(settings: Settings) -> Result<Self, Problem> {
-        let via = if is_here(&settings.base_url) { Via::Nothing } else { Via::Environment };
+        let proxy = if is_here(&settings.base_url) { ProxyChoice::None } else { ProxyChoice::Environment };
         let (connect_timeout, timeout) = (CONNECT_TIME, Some(settings.timeout));
-        let http = ClientOptions { via, connect_timeout, timeout, ..ClientOptions::default() }.build()?;
+        let http = ClientOptions { proxy, connect_timeout, timeout, ..ClientOptions::default() }.build()?;
         let headers = headers(&settings)?;
         Ok(Self { settings, http, headers, shape: Mutex::default(), pause: Duration::from_secs(1) })
     }

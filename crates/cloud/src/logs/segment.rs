@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use orlop_core::id::Epoch;
 use orlop_core::task::LogStream;
@@ -13,7 +14,7 @@ use super::{Chunk, LogKey};
 use crate::durable::sync_directory;
 use crate::segment::read::{BUFFER, Scan, SegmentReader, scan};
 use crate::segment::write::SegmentWriter;
-use crate::segment::{HEAD, Kind, decode, encode, take};
+use crate::segment::{HEAD, Kind, decode, decode_prefix, encode};
 
 /// Bytes of a record within which what says whether somebody wants it ends: numbers, and the name of a stream.
 const FIRST: usize = 64;
@@ -68,6 +69,11 @@ impl Segment {
             Some(index) => index,
             None => {
                 let index = walk(&path)?;
+                if index.extents.is_empty() && len > index.len {
+                    // Nothing of it can be read. It is kept as long as if its last chunk were of when it was written last.
+                    let newest = modified(&path)?;
+                    return Ok(Self { path, index: Index { newest, len, ..index }, writer: None });
+                }
                 if let Err(error) = index.store(&beside) {
                     let path = path.display();
                     tracing::warn!(%path, %error, "the index of a log is not written; it is made again at the next start");
@@ -156,16 +162,23 @@ impl Segment {
     }
 }
 
+/// When a file was written last.
+fn modified(path: &Path) -> io::Result<Time> {
+    let since = fs::metadata(path)?.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ok(Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
+}
+
 /// Makes the index of a file by its records, up to the first that is not whole or says nothing that is known.
 fn walk(path: &Path) -> io::Result<Index> {
     let (mut index, mut are_known) = (Index::default(), true);
-    let Scan { end, fault } =
+    let Scan { fault, .. } =
         scan(Kind::Log, File::open(path)?, |place, payload| match decode::<Chunk>(payload).filter(|_| are_known) {
             Some(chunk) => index.add(&chunk, chunk.data.len() as u64, HEAD as u64 + u64::from(place.len)),
             None => are_known = false,
         })?;
-    if let Some(error) = fault {
-        tracing::warn!(path = %path.display(), %error, end, "a log is not whole; what follows is not read");
+    let reason = fault.map(|error| error.to_string()).or_else(|| (!are_known).then(|| "unknown entry".to_owned()));
+    if let Some(reason) = reason {
+        tracing::warn!(path = %path.display(), reason, end = index.len, "a log is damaged; what follows is not read");
     }
     Ok(index)
 }
@@ -193,7 +206,7 @@ impl AttemptRecords {
         let own = encode(key)?;
         let is_wanted = |first: &[u8]| {
             let Some(rest) = first.strip_prefix(own.as_slice()) else { return false };
-            take(rest)
+            decode_prefix(rest)
                 .is_none_or(|(from, seq): (LogStream, u64)| seq > after && stream.is_none_or(|stream| stream == from))
         };
         while *room > 0 {

@@ -44,6 +44,20 @@ fn a_torn_end_is_not_read_and_the_rest_stays() {
 }
 
 #[test]
+fn a_log_of_another_version_is_kept_as_long_as_its_age_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("000000000001.log");
+    fs::write(&old, b"ORLSPL1\nwhat an earlier version wrote").unwrap();
+    let logs = open(folder.path(), 1 << 20);
+    logs.append(&[chunk(1, 1, "text")]).unwrap();
+    assert_eq!(logs.retain(Time::from_millis(1000), u64::MAX).unwrap(), 0, "it was written a moment ago");
+    assert!(old.exists());
+    let later = Time::from_millis(i64::MAX);
+    assert_eq!(logs.retain(later, u64::MAX).unwrap(), 37);
+    assert!(!old.exists());
+}
+
+#[test]
 fn a_lost_index_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let logs = open(folder.path(), 300);

@@ -98,6 +98,14 @@ mod tests {
         }
     }
 
+    /// Other bytes are another form: raise the digit of [`crate::segment::Kind::magic`] with them.
+    #[test]
+    fn entries_have_the_bytes_of_their_version() {
+        let bytes = |entry: &Entry| encode(entry).unwrap().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        insta::assert_snapshot!(bytes(&Entry::Accepted(EntryNo(300), id(), vec![1, 2])), @"");
+        insta::assert_snapshot!(bytes(&Entry::Ended(EntryNo(1), id(), Box::new(end()))), @"");
+    }
+
     proptest! {
         #[test]
         fn no_bytes_harm_the_decoder_and_what_it_reads_it_can_write(

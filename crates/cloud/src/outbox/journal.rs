@@ -56,8 +56,8 @@ impl Journal {
         numbers.sort_unstable();
         let mut old = BTreeMap::new();
         for number in &numbers {
-            let reported = |place, payload: &[u8]| each(Spot { segment: *number, place }, payload);
-            let segment = SegmentWriter::open(Kind::Outbox, &path(dir, prefix, *number), reported)?;
+            let each_here = |place, payload: &[u8]| each(Spot { segment: *number, place }, payload);
+            let segment = SegmentWriter::open(Kind::Outbox, &path(dir, prefix, *number), each_here)?;
             old.insert(*number, Kept { segment, needed: 0 });
         }
         let number = numbers.last().map_or(1, |last| last + 1);

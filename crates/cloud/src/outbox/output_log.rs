@@ -302,10 +302,10 @@ impl OutputLog {
             }
             left -= len;
             self.handed = *no;
-            if let Ok(Entry::Log(_, id, mut reported)) = self.journal.read(chunk.spot) {
-                let gap = add(reported.gap.unwrap_or_default(), chunk.gap);
-                reported.gap = (gap != LogGap::default()).then_some(gap);
-                all.push((*no, id, reported));
+            if let Ok(Entry::Log(_, id, mut chunk_read)) = self.journal.read(chunk.spot) {
+                let gap = add(chunk_read.gap.unwrap_or_default(), chunk.gap);
+                chunk_read.gap = (gap != LogGap::default()).then_some(gap);
+                all.push((*no, id, chunk_read));
             }
         }
         all

@@ -49,7 +49,8 @@ pub(crate) fn own_directory(dir: &Path, mode: u32) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
-/// Files that this process and what it starts make are written by their user and read by all: for the processes that start jobs.
+/// Files that this thread and what it starts make are written by their user and read by all, and those of all threads that share
+/// their umask with it: for what starts jobs.
 #[cfg(all(feature = "worker", feature = "process", target_os = "linux"))]
 pub(crate) fn open_files_of_jobs() {
     let _ = umask(Mode::from_bits_truncate(0o022));

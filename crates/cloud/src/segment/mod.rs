@@ -6,7 +6,7 @@
 //! length of the payload (4, little endian), CRC-32 of the payload (4, little endian), payload
 //! ```
 //!
-//! A payload is one entry in the form of postcard.
+//! A payload is one entry, encoded with postcard.
 
 pub(crate) mod bytes;
 #[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
@@ -22,11 +22,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Bytes that name the kind.
-pub const MAGIC: usize = 8;
+pub(crate) const MAGIC: usize = 8;
 /// Bytes before a payload.
-pub const HEAD: usize = 8;
+pub(crate) const HEAD: usize = 8;
 /// Longer payloads are written by nobody.
-pub const PAYLOAD_MAX: u32 = 1 << 20;
+pub(crate) const PAYLOAD_MAX: u32 = 1 << 20;
 
 /// What the entries of a segment are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Head {
         if crc32fast::hash(payload) == self.sum {
             return Ok(());
         }
-        Err(damaged(format!("the entry before byte {} is not what was written: its checksum differs", place.end())))
+        Err(damaged(format!("checksum mismatch in the entry that ends at byte {}", place.end())))
     }
 }
 
@@ -126,17 +126,17 @@ fn finish(frame: &mut [u8]) -> io::Result<u32> {
     Ok(len)
 }
 
-/// The form of an entry, or of what one begins with.
+/// An entry, or what one begins with, as bytes.
 ///
 /// # Errors
-/// When its type has no such form.
+/// When its type cannot be encoded.
 pub fn encode(entry: &impl Serialize) -> io::Result<Vec<u8>> {
     postcard::to_allocvec(entry).map_err(io::Error::other)
 }
 
-/// What the first bytes of a payload say of what its entry begins with; none when they are not that.
+/// What an entry begins with, from the first bytes of its payload; none when they are not that.
 #[must_use]
-pub fn take<T: DeserializeOwned>(first: &[u8]) -> Option<T> {
+pub fn decode_prefix<T: DeserializeOwned>(first: &[u8]) -> Option<T> {
     postcard::take_from_bytes(first).ok().map(|(value, _)| value)
 }
 

@@ -63,9 +63,11 @@ impl<R: Read + Seek> SegmentReader<R> {
                 return Ok(None);
             }
             let head = Head::from_bytes(head);
-            if head.len > PAYLOAD_MAX {
+            // No entry is empty, and a power cut leaves zeros.
+            if head.len == 0 || head.len > PAYLOAD_MAX {
                 let (at, len) = (self.at, head.len);
-                let message = format!("the entry at byte {at} is said to have {len} bytes, at most {PAYLOAD_MAX} fit");
+                let message =
+                    format!("the entry at byte {at} is said to have {len} bytes, expected 1 to {PAYLOAD_MAX}");
                 return Err(damaged(message));
             }
             let (place, len) = (PayloadRange { offset: self.at + HEAD as u64, len: head.len }, head.len as usize);
@@ -102,7 +104,7 @@ impl<R: Read + Seek> SegmentReader<R> {
         if magic != *expected {
             let (found, expected) = (magic.escape_ascii(), expected.escape_ascii());
             return Err(damaged(format!(
-                "it begins with `{found}`, expected `{expected}`: it is of another version of this program, or no such file"
+                "file header is `{found}`, expected `{expected}`: written by another version of this program, or not a segment"
             )));
         }
         self.at = MAGIC as u64;

@@ -92,15 +92,27 @@ fn a_file_of_another_kind_or_version_is_refused_with_what_was_expected() {
         assert_eq!(end, 0);
         fault.unwrap().to_string()
     };
-    insta::assert_snapshot!(refused(&whole, Kind::Outbox), @r"it begins with `ORLLOG1\n`, expected `ORLOUT1\n`: it is of another version of this program, or no such file");
+    insta::assert_snapshot!(refused(&whole, Kind::Outbox), @r"file header is `ORLLOG1\n`, expected `ORLOUT1\n`: written by another version of this program, or not a segment");
     whole[6] = b'9';
-    insta::assert_snapshot!(refused(&whole, Kind::Log), @r"it begins with `ORLLOG9\n`, expected `ORLLOG1\n`: it is of another version of this program, or no such file");
-    // Who writes on begins anew.
+    insta::assert_snapshot!(refused(&whole, Kind::Log), @r"file header is `ORLLOG9\n`, expected `ORLLOG1\n`: written by another version of this program, or not a segment");
+    // It is kept, and a new one begins.
     fs::write(&path, &whole).unwrap();
     let mut segment = SegmentWriter::open(Kind::Log, &path, |_, _| panic!("nothing of it is read")).unwrap();
     segment.append(&"two").unwrap();
     segment.write().unwrap();
     assert_eq!(entries(&path), ["two"]);
+    assert_eq!(fs::read(dir.path().join("s.unreadable")).unwrap(), whole);
+}
+
+#[test]
+fn zeros_that_a_power_cut_leaves_are_no_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut whole, ends) = written(&dir.path().join("s"), &["one", "two"]);
+    whole.extend([0; 64]);
+    let mut count = 0;
+    let Scan { end, fault } = scan(Kind::Log, Cursor::new(whole), |_, _| count += 1).unwrap();
+    assert_eq!((end, count), (ends[1] as u64, 2));
+    insta::assert_snapshot!(fault.unwrap(), @"the entry at byte 24 is said to have 0 bytes, expected 1 to 1048576");
 }
 
 #[test]
@@ -136,7 +148,7 @@ fn what_is_too_long_is_not_written_and_a_length_that_is_said_to_be_takes_no_memo
     let mut bytes = Kind::Log.magic().to_vec();
     bytes.extend([0xff; 20]);
     let fault = scan(Kind::Log, Cursor::new(bytes), |_, _| ()).unwrap().fault.unwrap();
-    insta::assert_snapshot!(fault, @"the entry at byte 8 is said to have 4294967295 bytes, at most 1048576 fit");
+    insta::assert_snapshot!(fault, @"the entry at byte 8 is said to have 4294967295 bytes, expected 1 to 1048576");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Writing a segment. Owns what waits to be written, and that a file never has half an entry before others; never decides when
 //! a segment is full.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use serde::Serialize;
@@ -31,15 +31,23 @@ impl SegmentWriter {
         Self { file, len: MAGIC as u64, waiting: kind.magic().to_vec(), torn: false }
     }
 
-    /// Opens one that is there: its payloads are passed to the caller, and an end that is not whole is cut off. That is all of a
-    /// file of another kind or version.
+    /// Opens one that is there: its payloads are passed to the caller, and an end that is not whole is cut off. A file of another
+    /// kind or version is kept under its name with `.unreadable` behind it, and a new one begins.
     pub fn open(kind: Kind, path: &Path, each: impl FnMut(PayloadRange, &[u8])) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).append(true).open(path)?;
         let Scan { end, fault } = scan(kind, &file, each)?;
+        if let (0, Some(error)) = (end, &fault) {
+            let mut kept = path.as_os_str().to_owned();
+            kept.push(".unreadable");
+            tracing::warn!(path = %path.display(), kept = %kept.display(), %error, "a journal cannot be read and is set aside");
+            fs::rename(path, kept)?;
+            let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(path)?;
+            return Ok(Self::begin(kind, file));
+        }
         let lost = file.metadata()?.len().saturating_sub(end);
         if lost > 0 {
             let reason = fault.map_or_else(|| "it ends within an entry".to_owned(), |error| error.to_string());
-            tracing::warn!(path = %path.display(), lost, reason, "the end of a journal is not whole and is cut off");
+            tracing::warn!(path = %path.display(), lost, reason, "truncated the damaged end of a journal");
             file.set_len(end)?;
         }
         if end == 0 {
@@ -131,7 +139,6 @@ impl SegmentWriter {
         };
         let (head, payload) = frame.split_first_chunk::<HEAD>().ok_or(ErrorKind::UnexpectedEof)?;
         Head::from_bytes(*head).check(payload, place)?;
-        decode(payload)
-            .ok_or_else(|| damaged(format!("the entry before byte {} says nothing that is known", place.end())))
+        decode(payload).ok_or_else(|| damaged(format!("unknown entry that ends at byte {}", place.end())))
     }
 }

@@ -72,10 +72,11 @@ impl Call<'_> {
         if first {
             self.end_waits(finally, &halt.reason);
         }
-        if !finally && halt.cancels && self.state.flow.cancel.is_none() {
-            self.state.flow.cancel = Some(halt.reason.clone());
-        } else if !(finally && halt.cancels) {
+        if !halt.cancels || !finally && self.state.flow.cancel.is_some() {
             return;
+        }
+        if !finally {
+            self.state.flow.cancel = Some(halt.reason.clone());
         }
         for at in self.live_of(finally) {
             if self.state.node(at).is_some_and(|node| node.state == StepState::Active) {

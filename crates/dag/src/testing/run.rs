@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
         self.trace.push((self.now, event.clone(), self.effects.clone()));
         self.check_twin(&before, event)?;
         let reported = self.model.apply(event, self.now);
-        same("effects", &told_by(&self.effects), &reported)?;
+        same("effects", &effects_of(&self.effects), &reported)?;
         self.compare()?;
         self.laws.after(Some(event), &self.state, &self.effects, self.now)
     }
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
 }
 
 /// Effects as the model tells them.
-fn told_by(effects: &[FlowEffect]) -> ExpectedEffects {
+fn effects_of(effects: &[FlowEffect]) -> ExpectedEffects {
     let mut reported = ExpectedEffects::default();
     for effect in effects {
         match effect {

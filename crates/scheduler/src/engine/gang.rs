@@ -252,13 +252,13 @@ impl Scheduler {
         self.set_life(task, life);
         if first {
             // Who is out of sight with it is given up next, and is not told what may have to be taken back.
-            let reported = |slot: &u32| {
+            let is_ending = |slot: &u32| {
                 self.attempts
                     .get(*slot)
                     .is_some_and(|attempt| attempt.ending.is_some() || given_up && attempt.worker == worker.index)
             };
-            let unreported: Vec<u32> = left.iter().copied().filter(|slot| !reported(slot)).collect();
-            unreported.iter().for_each(|slot| self.tell_to_end(*slot, CancelReason::Gang, effects));
+            let going_on: Vec<u32> = left.iter().copied().filter(|slot| !is_ending(slot)).collect();
+            going_on.iter().for_each(|slot| self.tell_to_end(*slot, CancelReason::Gang, effects));
         }
         if !left.is_empty() {
             return;

@@ -373,8 +373,8 @@ impl Scheduler {
 }
 
 /// What an outcome means to the task. An attempt that was ended for others' sake and did not succeed counts nothing.
-fn ending(outcome: Outcome, reported: Option<CancelReason>, state: JobState) -> Ending {
-    let displaced = match reported {
+fn ending(outcome: Outcome, asked: Option<CancelReason>, state: JobState) -> Ending {
+    let displaced = match asked {
         Some(CancelReason::Preempted) => Some(Ending::of(job::Event::Preempted, Reason::Preempted)),
         Some(CancelReason::Drain) => Some(Ending::of(job::Event::Drained, Reason::Drained)),
         _ => None,

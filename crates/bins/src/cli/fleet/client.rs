@@ -10,7 +10,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
-use orlop_cloud::http::{Client as Http, ClientOptions, Trust, Via};
+use orlop_cloud::http::{Client as Http, ClientOptions, ProxyChoice, Trust};
 use orlop_core::error::{CallDetails, Code, Problem, QuotaUse, innermost};
 use serde_json::Value;
 
@@ -320,7 +320,7 @@ impl Client {
 fn over(trust: Trust<'_>) -> Result<Http, Failure> {
     let options = ClientOptions {
         trust,
-        via: Via::Nothing,
+        proxy: ProxyChoice::None,
         connect_timeout: CONNECTING,
         http2: false,
         ..ClientOptions::default()

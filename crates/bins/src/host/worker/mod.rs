@@ -172,9 +172,9 @@ impl Agent {
 /// of its container engine, for a runner gets nothing of this program's environment.
 fn program(steps: &ShimProgram, options: &AgentOptions, mark: &str) -> Vec<String> {
     let variable = |name| std::env::var(name).ok().filter(|address| !address.is_empty());
-    let reported = options.containers.as_ref().and_then(|containers| containers.address.clone());
+    let given = options.containers.as_ref().and_then(|containers| containers.address.clone());
     let engine =
-        reported.or_else(|| variable("ORLOP_DOCKER_HOST")).or_else(|| variable("DOCKER_HOST")).unwrap_or_default();
+        given.or_else(|| variable("ORLOP_DOCKER_HOST")).or_else(|| variable("DOCKER_HOST")).unwrap_or_default();
     let flows = options.state.join("flows");
     let words = [steps.path.as_os_str()].into_iter().chain(steps.args.iter().map(OsString::as_os_str));
     words

@@ -283,7 +283,7 @@ fn a_retry_of_a_fan_out_runs_only_the_instances_that_failed() {
 
 /// One value may have 256 KiB, also where another step reads it; a program gets less, and the error says what to use.
 #[test]
-fn large_values_are_recorded_and_a_program_that_cannot_get_them_is_reported_of_artifacts() {
+fn large_values_are_recorded_and_a_program_that_cannot_get_them_is_pointed_to_artifacts() {
     let bench = Bench::new();
     let mut big = step("big", "head -c 200000 /dev/zero | tr '\\0' x > /tmp/o");
     big["outputs"] = json!({"parameters": [{"name": "o", "valueFrom": {"path": "/tmp/o"}}]});

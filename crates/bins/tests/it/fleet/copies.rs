@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::programs::{Programs, json as get, until};
 
 #[test]
-fn an_agent_with_a_copied_state_directory_is_kept_out_and_reported_what_to_do() {
+fn an_agent_with_a_copied_state_directory_is_kept_out_and_told_what_to_do() {
     let programs = Programs::new();
     let server = programs.leader("s1", &[]);
     let _first = programs.worker("w1", &[&server.grpc], &[]);

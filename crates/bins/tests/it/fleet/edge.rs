@@ -161,7 +161,7 @@ fn a_drain_has_a_reason_that_is_kept() {
 }
 
 #[test]
-fn the_agent_is_reported_why_it_is_drained() {
+fn the_agent_learns_why_it_is_drained() {
     let programs = Programs::new();
     let scheduler = programs.scheduler("s1", &[]);
     let worker = programs.worker("w1", &[&scheduler.grpc], &[]);

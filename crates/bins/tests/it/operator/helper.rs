@@ -188,7 +188,7 @@ fn what_is_handed_in_goes_through_no_proxy_of_the_command() {
 }
 
 #[test]
-fn a_helper_that_fetches_ends_when_it_is_reported_to() {
+fn a_helper_that_fetches_ends_when_it_is_asked_to() {
     let dir = tempfile::tempdir().unwrap();
     // It takes connections and answers none.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

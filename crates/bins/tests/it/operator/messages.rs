@@ -33,7 +33,7 @@ async fn a_flow_that_no_operator_takes_up_is_reported_with_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_waits_is_reported_what_the_flow_waits_for() {
+async fn whoever_waits_sees_what_the_flow_waits_for() {
     let bench = Bench::new().await;
     let spec = |step: Value| json!({"steps": [step], "executionPolicy": {"concurrencyKey": "k"}});
     bench.write("first", &spec(json!({"name": "gate", "type": "Manual"})));

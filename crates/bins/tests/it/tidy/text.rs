@@ -20,7 +20,13 @@ const UNKEPT: [(&str, &str); 10] = [
 const MACHINES: [(&str, &str); 4] = [("/Us", "ers/"), ("/ro", "ot/"), ("/wo", "rk/"), ("C:\\Us", "ers")];
 
 /// What builds an HTTP client; Kubernetes has its own.
-const CLIENTS: [(&str, &str); 3] = [("Client::buil", "der("), ("Client", "Builder"), ("client::leg", "acy")];
+const CLIENTS: [(&str, &str); 5] = [
+    ("Client::buil", "der("),
+    ("Client", "Builder"),
+    ("client::leg", "acy"),
+    ("reqwest::Client::", "new("),
+    ("reqwest::", "get("),
+];
 
 fn find(paths: impl Iterator<Item = &'static str>, words: &[String]) -> Vec<String> {
     let mut findings = Vec::new();

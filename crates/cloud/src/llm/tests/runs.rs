@@ -127,7 +127,7 @@ async fn every_failure_is_a_warning_and_one_that_stays_ends_advice_for_the_run()
 }
 
 #[tokio::test]
-async fn whoever_waits_is_reported_what_is_asked_before_it_is() {
+async fn whoever_waits_sees_what_is_asked_before_it_is() {
     let (scan, analysis) = plain();
     let advisor = ScriptedAdvisor::new(vec![good(8)]);
     let reported = std::sync::Mutex::new(Vec::new());

@@ -49,7 +49,9 @@ fn lost(error: &reqwest::Error) -> Lost {
     match error {
         // A handshake that was cut is no word on anybody's certificate.
         error if error.is_connect() && causes.contains("certificate") => Lost::Tls,
-        error if error.is_connect() || error.is_builder() => Lost::Refused(why(error)),
+        error if error.is_connect() || error.is_builder() => {
+            Lost::Refused(why(error).unwrap_or_else(|| "no cause is given".to_owned()))
+        }
         error if error.is_timeout() => Lost::Timeout,
         _ => Lost::Broken,
     }

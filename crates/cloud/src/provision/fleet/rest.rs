@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Fleet, WorkerSeen};
-use crate::http::{Client, ClientOptions, Trust, Via};
+use crate::http::{Client, ClientOptions, ProxyChoice, Trust};
 use crate::private_url::is_here;
 use crate::provision::join::{Address, BadJoin, DEPLOYMENT};
 use crate::provision::mark::DeploymentId;
@@ -70,9 +70,10 @@ impl RestFleet {
             let address: Address = text.parse().map_err(|error: BadJoin| invalid(error.to_string()))?;
             let url = address.as_str().to_owned();
             let is_here = Url::parse(&url).is_ok_and(|url| is_here(&url));
-            let via = if is_here { Via::Nothing } else { Via::Environment };
+            let proxy = if is_here { ProxyChoice::None } else { ProxyChoice::Environment };
             let (connect_timeout, timeout) = (Duration::from_secs(5), Some(Duration::from_secs(30)));
-            let client = ClientOptions { trust, via, connect_timeout, timeout, ..ClientOptions::default() }.build()?;
+            let client =
+                ClientOptions { trust, proxy, connect_timeout, timeout, ..ClientOptions::default() }.build()?;
             servers.push(Server { url, client });
         }
         if servers.is_empty() {

@@ -15,7 +15,7 @@ use url::Host;
 
 use super::proxy::is_local;
 use super::{Options, Request};
-use crate::http::{Client, ClientOptions, Trust, Via};
+use crate::http::{Client, ClientOptions, ProxyChoice, Trust};
 use crate::repository::address::is_public;
 use crate::repository::error::FetchError;
 use crate::repository::source::{Allow, Source};
@@ -203,14 +203,14 @@ fn client(route: &Route, options: &Options) -> Result<Client, FetchError> {
         Some(file) => Some(std::fs::read(file).map_err(FetchError::io("read the authorities to trust"))?),
         None => None,
     };
-    let (via, resolved) = match (&route.proxy, route.url.host()) {
-        (Some(proxy), _) => (Via::Proxy(proxy), None),
-        (None, Some(Host::Domain(name))) => (Via::Nothing, Some((name, route.addresses.as_slice()))),
-        (None, _) => (Via::Nothing, None),
+    let (proxy, resolved) = match (&route.proxy, route.url.host()) {
+        (Some(proxy), _) => (ProxyChoice::Url(proxy), None),
+        (None, Some(Host::Domain(name))) => (ProxyChoice::None, Some((name, route.addresses.as_slice()))),
+        (None, _) => (ProxyChoice::None, None),
     };
     let options = ClientOptions {
         trust: pem.as_deref().map_or(Trust::System, Trust::SystemAnd),
-        via,
+        proxy,
         connect_timeout: CONNECT_TIME,
         user_agent: concat!("git/2 orlop/", env!("CARGO_PKG_VERSION")),
         // One request over one connection needs no more.

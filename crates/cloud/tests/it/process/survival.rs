@@ -303,7 +303,7 @@ async fn pods_outlive_the_server_of_their_shims_and_another_one_starts_the_next(
 
 /// A program may stop its shim, which then does not look at what is asked of it.
 #[tokio::test]
-async fn a_pod_whose_shim_is_stopped_ends_when_it_is_reported_to() {
+async fn a_pod_whose_shim_is_stopped_ends_when_it_is_asked_to() {
     let bed = PodFixture::new("echo ready; trap '' TERM; while :; do sleep 0.1; done");
     bed.start().await;
     bed.line("ready").await;

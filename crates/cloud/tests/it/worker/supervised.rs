@@ -9,7 +9,7 @@ use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState};
 use orlop_cloud::segment::read::scan;
-use orlop_cloud::segment::{Kind, take};
+use orlop_cloud::segment::{Kind, decode_prefix};
 use orlop_core::task::{LogStream, Run, TaskEnd, TaskRef};
 
 use super::recorder::Recorder;
@@ -55,7 +55,7 @@ fn machine(mark: &str) -> Machine {
 fn keeper(work: &Path, id: TaskRef) -> i32 {
     // The first entry of the journal: which report it is, and what that begins with.
     let (journal, mut first) = (File::open(work.join(".control").join(id.to_string())).unwrap(), None);
-    scan(Kind::Attempt, journal, |_, payload| first = first.or(take::<(u32, i32)>(payload))).unwrap();
+    scan(Kind::Attempt, journal, |_, payload| first = first.or(decode_prefix::<(u32, i32)>(payload))).unwrap();
     let (report, pid) = first.unwrap();
     assert_eq!(report, 0, "it says who keeps the attempt");
     pid

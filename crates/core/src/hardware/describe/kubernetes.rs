@@ -26,7 +26,7 @@ fn usable_mib(gib: u32) -> u64 {
 }
 
 /// Tells of a vendor's devices, of which there is at least one.
-pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], reported: &LabelContext<'_>) {
+pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], context: &LabelContext<'_>) {
     let (mine, others): (Vec<&GpuFacts>, Vec<&GpuFacts>) = gpus.iter().partition(|gpu| gpu.confidential);
     let mut say = |key: &str, value: String| {
         machine.labels.insert(key.to_owned(), value);
@@ -34,7 +34,7 @@ pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], re
     // All of a machine is set aside for confidential work, or none of it counts as ready. Nodes that pass devices through
     // have no labels of products.
     if let Some(words) =
-        reported.vocabulary.confidential.as_ref().filter(|_| vendor == Vendor::Nvidia && others.is_empty())
+        context.vocabulary.confidential.as_ref().filter(|_| vendor == Vendor::Nvidia && others.is_empty())
     {
         say(words.ready.as_str(), "true".to_owned());
         machine.allocatable = with(machine, words.resource.as_ref(), mine.len() as u64);
@@ -45,11 +45,11 @@ pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], re
         _ => true,
     });
     let shared = gpus.iter().any(|gpu| gpu.users != 1);
-    let single = single(gpus).filter(|_| reported.strategy == MigStrategy::Single && alike);
+    let single = single(gpus).filter(|_| context.strategy == MigStrategy::Single && alike);
     if let Some(first) = gpus.first().filter(|_| alike) {
         let text = label::texts(vendor, &first.model).into_iter().next().unwrap_or_default();
         let slice = single.map(|profile| format!("-MIG-{}", profile.resource_name())).unwrap_or_default();
-        say(reported.words.product.as_str(), format!("{text}{slice}{}", if shared { "-SHARED" } else { "" }));
+        say(context.words.product.as_str(), format!("{text}{slice}{}", if shared { "-SHARED" } else { "" }));
         if vendor == Vendor::Nvidia {
             let gib = single.map_or(first.memory_gib, |profile| u32::from(profile.memory_gb));
             say(label::MEMORY, usable_mib(gib).to_string());
@@ -66,19 +66,19 @@ pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], re
     }
     let units: u64 = others.iter().filter(|gpu| gpu.mig.is_empty()).map(|gpu| u64::from(gpu.users)).sum();
     let slices = slices(&others);
-    match (reported.strategy, single) {
+    match (context.strategy, single) {
         (MigStrategy::Single, Some(_)) => {
             let sum = slices.values().sum();
-            machine.allocatable = with(machine, reported.words.resource.as_ref(), sum);
+            machine.allocatable = with(machine, context.words.resource.as_ref(), sum);
         }
         (MigStrategy::Single, None) | (MigStrategy::Mixed, _) => {
-            machine.allocatable = with(machine, reported.words.resource.as_ref(), units);
-            if reported.strategy == MigStrategy::Mixed {
+            machine.allocatable = with(machine, context.words.resource.as_ref(), units);
+            if context.strategy == MigStrategy::Mixed {
                 tell_slices(machine, &slices);
             }
         }
     }
-    families(machine, vendor, gpus, reported);
+    families(machine, vendor, gpus, context);
 }
 
 fn with(machine: &Machine, name: Option<&ResourceName>, count: u64) -> crate::resource::ResourceVector {
@@ -114,15 +114,15 @@ fn tell_slices(machine: &mut Machine, slices: &BTreeMap<MigProfile, u64>) {
 }
 
 /// Labels of the other families, where a machine's devices are all of one known product and whole.
-fn families(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], reported: &LabelContext<'_>) {
+fn families(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], context: &LabelContext<'_>) {
     let Some(first) = gpus.first().filter(|_| vendor == Vendor::Nvidia) else { return };
-    let known = reported.vocabulary.catalogue.product_named(&first.model);
+    let known = context.vocabulary.catalogue.product_named(&first.model);
     let Some((model, product)) = known.filter(|_| gpus.iter().all(|gpu| gpu.model == first.model)) else { return };
     let mut say = |key: &str, value: String| {
         machine.labels.insert(key.to_owned(), value);
     };
     let shared = gpus.iter().any(|gpu| gpu.users != 1);
-    if reported.families.contains(&LabelFamily::Gke) {
+    if context.families.contains(&LabelFamily::Gke) {
         let is_of = |product: &Product, gib: u32| product.memory_gib == gib;
         let value = model.gke.iter().find(|value| is_of(product, value.memory_gib));
         if let Some(value) = value {
@@ -136,7 +136,7 @@ fn families(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], reported:
         }
     }
     for (family, keys) in [(LabelFamily::Karpenter, label::KARPENTER), (LabelFamily::Eks, label::EKS)] {
-        if let Some(name) = model.karpenter.as_ref().filter(|_| reported.families.contains(&family)) {
+        if let Some(name) = model.karpenter.as_ref().filter(|_| context.families.contains(&family)) {
             say(keys.name, name.clone());
             say(keys.maker, "nvidia".to_owned());
             say(keys.count, gpus.len().to_string());
@@ -144,7 +144,7 @@ fn families(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], reported:
         }
     }
     let rented = instances::with(&product.name, gpus.len());
-    if let Some(name) = rented.filter(|_| reported.families.contains(&LabelFamily::InstanceType)) {
+    if let Some(name) = rented.filter(|_| context.families.contains(&LabelFamily::InstanceType)) {
         say(instances::TYPE, name.to_owned());
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn claim(
     }
     let sliced = matches!(need.class, DeviceClass::Slice(_));
     if need.kind.name.is_some() && need.kind.nvlink {
-        return Err(unreported(need, "no claim tells the links of a device whose model is in no table"));
+        return Err(unsupported(need, "no claim tells the links of a device whose model is in no table"));
     }
     if let Some(name) = &need.kind.name {
         selectors.push(one_of(words, name.claim_names(need.vendor)));
@@ -53,7 +53,7 @@ pub(super) fn claim(
             selectors.push(undivided(domain));
         }
         (None, Some(_)) if need.kind.name.is_some() => {
-            return Err(unreported(need, "no device of this vendor tells its memory in claims"));
+            return Err(unsupported(need, "no device of this vendor tells its memory in claims"));
         }
         (None, Some(asked)) => {
             let large = catalogue.products(need.vendor, Wanted { memory_gib: Some(asked), ..Wanted::default() });
@@ -68,7 +68,7 @@ pub(super) fn claim(
     Ok(DeviceClaim { class: class.to_string(), count: need.count, selectors })
 }
 
-fn unreported(need: &ResolvedGpu, why: &str) -> HardwareError {
+fn unsupported(need: &ResolvedGpu, why: &str) -> HardwareError {
     let what = format!("{} ({why})", need.kind);
     HardwareError::UnsupportedOnSubstrate { substrate: Substrate::Kubernetes, what }
 }

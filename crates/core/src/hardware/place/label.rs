@@ -157,8 +157,8 @@ fn whole(need: &ResolvedGpu, words: &VendorWords, catalogue: &Catalogue) -> Opti
     if let Some(name) = &need.kind.name {
         let memory = need.kind.memory_gib;
         let values = name.label_values(need.vendor);
-        let unreported = need.kind.nvlink || (memory.is_some() && need.vendor != Vendor::Nvidia);
-        if values.is_empty() || unreported {
+        let not_in_labels = need.kind.nvlink || (memory.is_some() && need.vendor != Vendor::Nvidia);
+        if values.is_empty() || not_in_labels {
             return None;
         }
         let mut all = vec![LabelExpr::new(words.product.as_str(), Operator::In, values)];

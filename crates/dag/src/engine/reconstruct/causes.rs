@@ -59,9 +59,9 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
     let over_budget = traces.over_budget || traces.spent > plan.policy().backoff_limit;
     let by_count = over_budget.then(|| Text::from(reason::BACKOFF_LIMIT));
     let by_policy = by_policy.filter(|_| traces.halting && plan.policy().failure != FailurePolicy::Continue);
-    let told_halt = reported.filter(|reported| *reported != reason::FINALLY_FAILED).map(Text::from);
+    let reported_halt = reported.filter(|reported| *reported != reason::FINALLY_FAILED).map(Text::from);
     let hard = |cause: &Text| matches!(cause.as_ref(), reason::TERMINATED | reason::REPLACED);
-    let halt = traces.skipped.or(told_halt).or(by_policy).or(traces.cancelled.clone()).or(by_count.clone());
+    let halt = traces.skipped.or(reported_halt).or(by_policy).or(traces.cancelled.clone()).or(by_count.clone());
     for cause in halt.iter().chain(&traces.cancelled).chain(&traces.finally).chain(&by_count) {
         add(cause.clone(), "the flow was told to end");
     }

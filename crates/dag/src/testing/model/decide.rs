@@ -219,7 +219,7 @@ impl Model<'_> {
             None => {}
             Some(Items::Listed(count)) => self.expand(step, count),
             Some(Items::Read(_)) => {
-                self.reported.items.insert(step);
+                self.expected.items.insert(step);
             }
         }
     }

@@ -41,7 +41,7 @@ impl Model<'_> {
             let Some(unit) = self.unit_mut(at) else { break };
             unit.asked = true;
             let attempt = unit.attempt();
-            self.reported.starts.push((at, attempt));
+            self.expected.starts.push((at, attempt));
         }
     }
 

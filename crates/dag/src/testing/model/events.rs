@@ -12,7 +12,7 @@ impl Model<'_> {
     /// Takes an event; answers what should be told.
     pub fn apply(&mut self, event: &FlowEvent, now: Time) -> ExpectedEffects {
         self.now = self.now.max(now);
-        self.reported = ExpectedEffects::default();
+        self.expected = ExpectedEffects::default();
         if self.over.is_some() {
             self.fenced += u64::from(event.attempt().is_some());
             self.written |= *event == FlowEvent::FinalStatusWritten;
@@ -22,7 +22,7 @@ impl Model<'_> {
             self.flow_event(event);
         }
         self.close();
-        std::mem::take(&mut self.reported)
+        std::mem::take(&mut self.expected)
     }
 
     fn flow_event(&mut self, event: &FlowEvent) {
@@ -60,7 +60,7 @@ impl Model<'_> {
         }
         if self.case.resources {
             self.resources_asked = true;
-            self.reported.resources = true;
+            self.expected.resources = true;
         }
     }
 
@@ -139,7 +139,7 @@ impl Model<'_> {
         };
         let attempt = unit.attempt();
         self.set_clock(at, |unit| unit.frozen = Some(now));
-        self.reported.suspends.insert((at, attempt));
+        self.expected.suspends.insert((at, attempt));
     }
 
     fn thaw(&mut self, at: Address) {
@@ -152,7 +152,7 @@ impl Model<'_> {
                 *since = now;
             }
         });
-        self.reported.resumes.insert((at, attempt));
+        self.expected.resumes.insert((at, attempt));
     }
 
     fn pause_changed(&mut self) {
@@ -372,7 +372,7 @@ impl Model<'_> {
         (unit.due, unit.frozen) = (None, None);
         let attempt = unit.attempt();
         self.set(at, St::Cancelling);
-        self.reported.cancels.insert((at, attempt, cause.to_owned()));
+        self.expected.cancels.insert((at, attempt, cause.to_owned()));
     }
 
     fn cancelling(&mut self, event: &FlowEvent, at: Address) {

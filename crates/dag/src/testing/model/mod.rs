@@ -136,7 +136,7 @@ pub struct Model<'a> {
     pub(super) imports: BTreeSet<Address>,
     /// Halts that wait for the skips of the failure they come from.
     pub(super) pending: Vec<(String, bool)>,
-    pub(super) reported: ExpectedEffects,
+    pub(super) expected: ExpectedEffects,
 }
 
 impl<'a> Model<'a> {
@@ -173,7 +173,7 @@ impl<'a> Model<'a> {
             settled: 0,
             imports: BTreeSet::new(),
             pending: Vec::new(),
-            reported: ExpectedEffects::default(),
+            expected: ExpectedEffects::default(),
         }
     }
 

@@ -62,7 +62,7 @@ impl Model<'_> {
         if self.over.is_some() {
             if self.next_deadline().is_some_and(|due| due <= self.now) {
                 self.deleted = true;
-                self.reported.delete = true;
+                self.expected.delete = true;
             }
             return;
         }
@@ -96,7 +96,7 @@ impl Model<'_> {
                 let Some(unit) = self.unit_mut(at) else { return };
                 unit.due = None;
                 let attempt = unit.attempt();
-                self.reported.starts.push((at, attempt));
+                self.expected.starts.push((at, attempt));
             }
             St::Backoff if self.retries >= self.case.budget => {
                 let reason = self.unit(at).map(|unit| unit.reason.clone()).unwrap_or_default();

@@ -68,7 +68,7 @@ fn what_a_step_reports_is_handed_to_the_next_one() {
 }
 
 #[test]
-fn an_artifact_too_large_for_its_store_is_reported_of_and_misses_only_whoever_takes_it() {
+fn an_artifact_too_large_for_its_store_is_reported_and_misses_only_whoever_takes_it() {
     let mut env = env();
     env.submit("etl", spec());
     report(&mut env, false);

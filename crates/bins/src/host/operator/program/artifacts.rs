@@ -9,7 +9,7 @@ use orlop_core::spec::meta::KeyRef;
 use orlop_k8s::render::helper::{HelperOptions, Tokens};
 use serde::Serialize;
 
-use super::config::wrong_flag;
+use super::config::{at_least_one, wrong_flag};
 use super::listen::Listen;
 
 /// Where it listens where nothing else is said.
@@ -49,7 +49,7 @@ pub(super) struct ArtifactFlags {
     #[arg(long, value_name = "URL")]
     artifact_url: Option<String>,
     /// Most bytes of an artifact
-    #[arg(long, default_value_t = MAX_BYTES, value_name = "BYTES")]
+    #[arg(long, default_value_t = MAX_BYTES, value_name = "BYTES", value_parser = at_least_one::<u64>)]
     artifact_max_bytes: u64,
     /// Media type of artifacts that do not say it
     #[arg(long, value_name = "TYPE", value_parser = media_type)]
@@ -72,6 +72,7 @@ pub(super) struct ArtifactConfig {
     artifact_store: String,
     artifact_s3_endpoint: String,
     artifact_s3_secret: Option<String>,
+    #[serde(serialize_with = "super::listen::or_off")]
     pub(super) artifact_addr: Option<Listen>,
     artifact_url: Option<String>,
     artifact_max_bytes: u64,
@@ -95,9 +96,6 @@ impl ArtifactFlags {
             Some("off" | "0" | "") => None,
             Some(text) => Some(text.parse().map_err(|error: String| wrong("artifact-addr", error.to_string()))?),
         };
-        if self.artifact_max_bytes == 0 {
-            return Err(wrong("artifact-max-bytes", "must be at least 1".to_owned()));
-        }
         let secret = self.artifact_s3_secret.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
         let endpoint = self.artifact_s3_endpoint.trim();
         let store = store(self.artifact_store.trim(), endpoint, secret.as_deref())?;
@@ -347,7 +345,6 @@ mod tests {
             on(&["--artifact-store=persistentVolumeClaim/A"]),
             on(&["--artifact-store=persistentVolumeClaim/a/../b"]),
             on(&["--artifact-addr=9444"]),
-            on(&["--artifact-max-bytes=0"]),
             of(&["--helper-image=x", "--artifact-url=operator:9444"]),
         ];
         let lines: Vec<String> = refused.into_iter().map(|refused| refused.unwrap_err().to_string()).collect();

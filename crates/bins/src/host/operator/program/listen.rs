@@ -57,6 +57,14 @@ impl Serialize for Listen {
     }
 }
 
+/// Writes an address as a flag takes it: `off` for none.
+pub(super) fn or_off<S: Serializer>(listen: &Option<Listen>, serializer: S) -> Result<S::Ok, S::Error> {
+    match listen {
+        Some(listen) => listen.serialize(serializer),
+        None => serializer.serialize_str("off"),
+    }
+}
+
 /// Listens, where an address is given.
 ///
 /// # Errors

@@ -28,6 +28,7 @@ use super::{Operator, Stop};
 use crate::host::cluster;
 use crate::host::flow::SystemClock;
 use crate::host::program::ProgramError;
+use crate::host::settings;
 
 /// How long the webhook is still served once the process is to end: so long may an API server take to hear of it.
 const LINGER: Duration = Duration::from_secs(5);
@@ -44,7 +45,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = confidential::begin() {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
-    let config = match config::read(arguments, std::env::vars()) {
+    let config = match config::read(arguments, settings::variables()) {
         Ok(Invocation::Run(config)) => config,
         Ok(Invocation::Show(text)) => return show(&text),
         Ok(Invocation::Release(flags)) => {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args};
 use orlop_core::error::Problem;
 use orlop_k8s::admission::Settings;
 use orlop_k8s::{flow, hourglass};
@@ -23,9 +23,7 @@ pub(super) struct WebhookFlags {
     #[arg(long, value_name = "HOST:PORT")]
     webhook_addr: Option<String>,
     /// The same in the words of zen-flow: on at port 9443 where no address is given, or off
-    #[arg(long, action = ArgAction::Set,
-          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide = true)]
+    #[arg(long, value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, default_missing_value = "true", hide = true)]
     enable_webhook: Option<bool>,
     /// Folder with the webhook's certificate and key, as tls.crt and tls.key; read again when they change
     #[arg(long, default_value = "/etc/webhook/certs", value_name = "FOLDER")]
@@ -44,6 +42,7 @@ pub(super) struct WebhookFlags {
 /// Settings of the webhook in effect.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WebhookConfig {
+    #[serde(serialize_with = "super::listen::or_off")]
     pub(super) webhook_addr: Option<Listen>,
     webhook_cert_file: PathBuf,
     webhook_key_file: PathBuf,

@@ -195,6 +195,8 @@ mod tests {
     #[test]
     fn every_failure_has_its_exit_code_and_no_secret() {
         let leak = format!("https://h/x?token=ghp_{}", "Q7wE9rT2yU5iO8pA1sD4fG6hJ3kL0zXc");
+        let elsewhere = |name: &str| (name == "OPENAI_BASE_URL").then(|| "http://elsewhere".to_owned());
+        let elsewhere = orlop_cloud::llm::Settings::read(elsewhere);
         let all = [
             Failure::from(Refusal::Helper),
             FetchError::Denied { url: leak, why: "404 Not Found".into() }.into(),
@@ -204,7 +206,7 @@ mod tests {
             PlanError::Budget { estimate: "30 SU".into(), max_su: 20 }.into(),
             PlanError::Lifetime { hours: 30, most: 20 }.into(),
             PlanError::Taken { types: "t".into(), site: "uc".into(), until: None }.into(),
-            Failure::usage("OPENAI_BASE_URL must be an https URL"),
+            Failure::usage(elsewhere.unwrap_err().message),
             Failure::interrupted(Exit::Interrupted),
         ];
         let reported =

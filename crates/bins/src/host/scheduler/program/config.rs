@@ -90,7 +90,11 @@ pub(super) fn read(
             return Err(wrong_setting(flag, why).into());
         }
     }
-    settings.value.check().map_err(|error| Problem::new(Class::Invalid, error))?;
+    settings.value.check().map_err(|error| {
+        let source = error.split_whitespace().next().map(|key| settings.sources.of(key.trim_end_matches(':')));
+        let place = source.filter(|source| **source != Source::Default).map(|source| format!(" (from {source})"));
+        Problem::new(Class::Invalid, format!("{error}{}", place.unwrap_or_default()))
+    })?;
     Ok(settings)
 }
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use orlop_core::time::HumanDuration;
 use orlop_scheduler::config::Config;
 use serde::Serialize;
@@ -63,14 +63,16 @@ fn defaults() -> Map<String, Value> {
 
 impl Args for EngineConfig {
     fn augment_args(command: Command) -> Command {
-        let is = |key: &str, kind: fn(&Value) -> bool| defaults().get(key).is_some_and(kind);
+        let defaults = defaults();
         KEYS.into_iter().fold(command, |command, (key, help)| {
-            let arg = Arg::new(id(key)).long(format!("scheduler-{}", key.replace('_', "-"))).help(help);
-            command.arg(match () {
-                () if is(key, Value::is_boolean) => arg.action(clap::ArgAction::SetTrue),
-                () if is(key, Value::is_array) => arg.action(clap::ArgAction::Append).value_parser(number),
-                () if is(key, Value::is_number) => arg.value_parser(number),
-                () => arg,
+            let arg = Arg::new(id(key)).help(help);
+            command.arg(match defaults.get(key) {
+                Some(Value::Bool(_)) => arg.action(ArgAction::SetTrue),
+                Some(Value::Array(_)) => arg.action(ArgAction::Append).value_parser(number),
+                Some(Value::Number(_)) => {
+                    arg.value_parser(move |text: &str| number(text).and_then(|value| fits(key, value)))
+                }
+                _ => arg.value_parser(move |text: &str| fits(key, Value::from(text))),
             })
         })
     }
@@ -94,8 +96,7 @@ impl FromArgMatches for EngineConfig {
             *value = match value {
                 Value::Bool(_) => matches.get_one::<bool>(&id).copied().map(Value::from),
                 Value::Array(_) => matches.get_many::<Value>(&id).map(|items| items.cloned().collect()),
-                Value::Number(_) => matches.get_one::<Value>(&id).cloned(),
-                _ => matches.get_one::<String>(&id).cloned().map(Value::from),
+                _ => matches.get_one::<Value>(&id).cloned(),
             }
             .unwrap_or_else(|| value.take());
         }
@@ -104,6 +105,12 @@ impl FromArgMatches for EngineConfig {
         self.0 = read.map_err(wrong)?;
         Ok(())
     }
+}
+
+/// A value that its key may have.
+fn fits(key: &str, value: Value) -> Result<Value, String> {
+    let alone = Value::Object(Map::from_iter([(key.to_owned(), value.clone())]));
+    serde_json::from_value::<Config>(alone).map(|_| value).map_err(|error| error.to_string())
 }
 
 /// A number, or a duration in milliseconds.

@@ -77,17 +77,16 @@ impl Log {
             LogFormat::Json => true,
             LogFormat::Text => false,
         };
-        let reported = |error: &dyn std::fmt::Display| error.to_string();
         if json {
             let lines = lines.json().flatten_event(true).with_filter_reloading();
             let handle = lines.reload_handle();
             lines.try_init().map_err(|error| error.to_string())?;
-            return Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| reported(&error)))));
+            return Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))));
         }
         let lines = lines.with_filter_reloading();
         let handle = lines.reload_handle();
         lines.try_init().map_err(|error| error.to_string())?;
-        Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| reported(&error)))))
+        Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))))
     }
 
     /// Goes on with another filter.

@@ -33,6 +33,7 @@ pub(crate) use self::tls::{AUTHORITY, TlsPlan};
 pub(crate) use self::whole::{Plan, Whole};
 use crate::host::private;
 use crate::host::program::ProgramError;
+use crate::host::settings;
 use crate::telemetry::trace::export;
 
 /// The first wait for a database that cannot be reached, and the longest.
@@ -47,7 +48,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
     open_files();
-    let settings = match config::read(arguments.clone(), std::env::vars()) {
+    let settings = match config::read(arguments.clone(), settings::variables()) {
         Ok(settings) => settings,
         Err(ProgramError::Usage(error)) => error.exit(),
         Err(problem) => return complain(&problem.to_string(), problem.exit()),
@@ -154,7 +155,7 @@ async fn run(config: &Config, arguments: &[OsString], log: &Log) -> Result<(), S
 /// Reads the configuration again and takes over what can change while the server runs. Tenants, quotas and tokens are in the
 /// store and need no reading.
 async fn reload(current: &mut Config, arguments: &[OsString], whole: &Whole, log: &Log) {
-    let new = match config::read(arguments.to_vec(), std::env::vars()) {
+    let new = match config::read(arguments.to_vec(), settings::variables()) {
         Ok(settings) => settings.value,
         Err(problem) => {
             tracing::error!(target: "orlop::scheduler", problem = problem.to_string(), "the configuration was not loaded again");

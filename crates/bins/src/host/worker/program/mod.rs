@@ -18,6 +18,7 @@ use super::remote::RemoteLink;
 use super::roles;
 use super::{Agent, AgentOptions};
 use crate::host::program::{ProgramError, wrong_setting};
+use crate::host::settings;
 use crate::telemetry::trace::export;
 
 /// The arguments of the program.
@@ -44,7 +45,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 fn run(arguments: Vec<OsString>) -> Result<(), ProgramError> {
     confidential::begin()?;
-    let settings = config::read(arguments, std::env::vars())?;
+    let settings = config::read(arguments, settings::variables())?;
     if settings.print {
         show(&settings.sources.show(&settings.value)?);
         return Ok(());

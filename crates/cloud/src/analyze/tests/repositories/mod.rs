@@ -41,7 +41,7 @@ fn sixty_repositories_have_their_hard_facts_and_ranges() {
 }
 
 #[test]
-fn every_repository_gets_a_server_that_exists_or_is_reported_why_not() {
+fn every_repository_gets_a_server_that_exists_or_the_reason_why_not() {
     let catalogue = embedded();
     let sites = ["uc", "tacc", "nu", "ncar", "nrp"].map(str::to_owned).to_vec();
     let request = Request { sites, attempts: 100, ..Request::new("2026-01-05T14:02:00Z".parse().unwrap()) };

@@ -2,8 +2,8 @@
 //! directory of the child; never waits for it.
 //!
 //! The child starts in its own session, with `/dev/null` as standard input, two pipes as outputs, no other
-//! descriptor and no signal blocked or ignored. It takes its working directory from the thread that makes it, which
-//! shares none with the rest of the program.
+//! descriptor and no signal blocked or ignored. It takes its working directory and umask from the thread that makes it, which
+//! shares neither with the rest of the program.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
@@ -22,8 +22,8 @@ use nix::unistd::{AccessFlags, access, chdir, fchdir, pipe2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::unstartable::is_shell_script;
-use crate::runtime::child;
 use crate::runtime::worker::plan::User;
+use crate::runtime::{child, confidential};
 
 /// A process that was made.
 #[derive(Debug)]
@@ -100,9 +100,10 @@ pub(super) struct Spawner {
 }
 
 impl Spawner {
-    /// For the calling thread, which gets its own working directory.
+    /// For the calling thread, which gets its own working directory and umask.
     pub(super) fn new() -> io::Result<Self> {
         unshare(CloneFlags::CLONE_FS)?;
+        confidential::open_files_of_jobs();
         let (attributes, foreign) = (child::attributes()?, child::foreign()?);
         Ok(Self { null: File::open("/dev/null")?, home: File::open("/")?, attributes, foreign })
     }

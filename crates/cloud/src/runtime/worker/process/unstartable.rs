@@ -111,13 +111,13 @@ mod tests {
         let of = |errno: Errno, program: Option<&Path>| {
             why(&errno.into(), program).map(|found| (found.exit_code, found.why))
         };
-        let reported = |code: i32, text: &str| Some((code, text.to_owned()));
-        assert_eq!(of(Errno::ENOENT, None), reported(127, "was not found"));
-        assert_eq!(of(Errno::ENOENT, Some(&dir.path().join("nothing"))), reported(127, "was not found"));
+        let expected = |code: i32, text: &str| Some((code, text.to_owned()));
+        assert_eq!(of(Errno::ENOENT, None), expected(127, "was not found"));
+        assert_eq!(of(Errno::ENOENT, Some(&dir.path().join("nothing"))), expected(127, "was not found"));
         let interpreter = "needs the interpreter `/no/such/perl`, which was not found";
-        assert_eq!(of(Errno::ENOENT, Some(&script)), reported(126, interpreter));
-        assert_eq!(of(Errno::ENOENT, Some(&binary)), reported(126, "needs a dynamic loader that was not found"));
-        assert_eq!(of(Errno::ENOEXEC, Some(&binary)), reported(126, "is not a program for this machine"));
+        assert_eq!(of(Errno::ENOENT, Some(&script)), expected(126, interpreter));
+        assert_eq!(of(Errno::ENOENT, Some(&binary)), expected(126, "needs a dynamic loader that was not found"));
+        assert_eq!(of(Errno::ENOEXEC, Some(&binary)), expected(126, "is not a program for this machine"));
         assert_eq!(of(Errno::EACCES, Some(dir.path())).map(|(code, _)| code), Some(126));
         for machine in [Errno::EAGAIN, Errno::ENOMEM, Errno::EMFILE, Errno::ENFILE, Errno::EIO, Errno::ETXTBSY] {
             assert_eq!(of(machine, Some(&binary)), None, "{machine}");

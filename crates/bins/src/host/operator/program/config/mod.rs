@@ -1,6 +1,7 @@
 //! The configuration of `orlop-operator`.
 
 use std::ffi::OsString;
+use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 use orlop_cloud::exit;
@@ -118,22 +119,22 @@ pub(super) struct Flags {
     #[command(flatten)]
     artifacts: ArtifactFlags,
     /// Objects a controller works on at once
-    #[arg(long, alias = "max-concurrent-reconciles", default_value_t = 8, value_name = "COUNT")]
+    #[arg(long, alias = "max-concurrent-reconciles", value_parser = at_least_one::<u16>, default_value_t = 8, value_name = "COUNT")]
     workers: u16,
     /// How often all that exists is listed again
-    #[arg(long, default_value = "5m", value_name = "DURATION")]
+    #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = interval)]
     resync: GoDuration,
     /// Requests to the API server a second
-    #[arg(long, default_value_t = 50, value_name = "COUNT")]
+    #[arg(long, value_parser = at_least_one::<u64>, default_value_t = 50, value_name = "COUNT")]
     kube_qps: u64,
     /// Requests to the API server at once
-    #[arg(long, default_value_t = 100, value_name = "COUNT")]
+    #[arg(long, value_parser = at_least_one::<u64>, default_value_t = 100, value_name = "COUNT")]
     kube_burst: u64,
     /// Live Jobs of all flows together
-    #[arg(long, default_value_t = 2000, value_name = "COUNT")]
+    #[arg(long, value_parser = at_least_one::<usize>, default_value_t = 2000, value_name = "COUNT")]
     max_live_jobs: usize,
     /// Live Jobs of one flow
-    #[arg(long, default_value_t = 500, value_name = "COUNT")]
+    #[arg(long, value_parser = at_least_one::<u32>, default_value_t = 500, value_name = "COUNT")]
     max_live_jobs_per_flow: u32,
     /// Kinds of owners that are schedules, besides CronJob: their flows exclude each other
     #[arg(long, value_name = "KIND")]
@@ -182,7 +183,9 @@ pub(super) struct Config {
     lease_name: String,
     leader_election_lease_name: String,
     lease_namespace: Option<String>,
+    #[serde(serialize_with = "super::listen::or_off")]
     pub(super) metrics_addr: Option<Listen>,
+    #[serde(serialize_with = "super::listen::or_off")]
     pub(super) health_addr: Option<Listen>,
     metrics_zen_aliases: bool,
     metrics_namespace_label: bool,
@@ -215,6 +218,17 @@ pub(super) fn wrong_flag(flag: &str, why: impl std::fmt::Display) -> Problem {
 
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// A number that is not 0.
+pub(super) fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    text.parse().ok().filter(|count| *count >= T::from(1)).ok_or_else(|| "use a number, 1 or more".to_owned())
+}
+
+/// A time between two things that happen again and again.
+fn interval(text: &str) -> Result<GoDuration, String> {
+    let read = text.parse::<GoDuration>().map_err(|error| error.to_string())?;
+    (!read.get().is_zero()).then_some(read).ok_or_else(|| "use more than 0".to_owned())
 }
 
 /// The arguments of the program.
@@ -272,14 +286,6 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, Problem> {
         Some("off" | "0" | "") => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|error: String| wrong_flag(flag, error.to_string())),
     };
-    let positive = |flag, value: u64| match value {
-        0 => Err(wrong_flag(flag, "must be at least 1".to_owned())),
-        value => Ok(value),
-    };
-    positive("workers", u64::from(flags.workers))?;
-    positive("resync", u64::from(!flags.resync.get().is_zero()))?;
-    positive("max-live-jobs", flags.max_live_jobs.min(1) as u64)?;
-    positive("max-live-jobs-per-flow", u64::from(flags.max_live_jobs_per_flow))?;
     Ok(Config {
         way: flags.way.into(),
         in_pod,
@@ -297,8 +303,8 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, Problem> {
         artifacts: flags.artifacts.config(default)?,
         workers: flags.workers,
         resync: flags.resync,
-        kube_qps: positive("kube-qps", flags.kube_qps)?,
-        kube_burst: positive("kube-burst", flags.kube_burst)?,
+        kube_qps: flags.kube_qps,
+        kube_burst: flags.kube_burst,
         max_live_jobs: flags.max_live_jobs,
         max_live_jobs_per_flow: flags.max_live_jobs_per_flow,
         schedule_kinds: flags.schedule_kinds,

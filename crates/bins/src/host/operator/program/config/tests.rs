@@ -26,7 +26,7 @@ fn flags_have_the_defaults_of_the_contract() {
     health_addr: 127.0.0.1:8081
     metrics_zen_aliases: false
     metrics_namespace_label: false
-    webhook_addr: null
+    webhook_addr: off
     webhook_cert_file: /etc/webhook/certs/tls.crt
     webhook_key_file: /etc/webhook/certs/tls.key
     insecure_webhook: false
@@ -34,7 +34,7 @@ fn flags_have_the_defaults_of_the_contract() {
     artifact_store: configmap
     artifact_s3_endpoint: https://s3.amazonaws.com
     artifact_s3_secret: null
-    artifact_addr: null
+    artifact_addr: off
     artifact_url: null
     artifact_max_bytes: 107374182400
     default_content_type: null
@@ -121,9 +121,45 @@ fn without_an_election_there_may_be_no_others() {
 fn wrong_values_are_refused_with_their_flag() {
     insta::assert_snapshot!(of(&["--namespaces=Team"]).unwrap_err().to_string(), @"--namespaces: name `Team` is not valid: character 'T' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
     insta::assert_snapshot!(of(&["--metrics-addr=x"]).unwrap_err().to_string(), @"--metrics-addr: `x` is no address; write host:port, or :port for all addresses of the machine");
-    insta::assert_snapshot!(of(&["--workers=0"]).unwrap_err().to_string(), @"--workers: must be at least 1");
+    for flag in ["--workers=0", "--resync=0s", "--kube-qps=0", "--max-live-jobs=0", "--artifact-max-bytes=0"] {
+        let refused = of(&[flag]).unwrap_err().to_string();
+        assert!(refused.contains("use a number, 1 or more") || refused.contains("use more than 0"), "{refused}");
+    }
+    let refused = read_with(&[], &[("ORLOP_WORKERS", "0")], false).unwrap_err().to_string();
+    insta::assert_snapshot!(refused, @"ORLOP_WORKERS: invalid value '0' for '--workers <COUNT>': use a number, 1 or more");
     assert!(matches!(of(&["--controllers=performers"]), Err(ProgramError::Usage(_))));
     assert!(matches!(of(&["--leader-election-mode=zenlead"]), Err(ProgramError::Usage(_))));
+}
+
+#[test]
+fn what_is_printed_reads_back() {
+    let name = OsString::from("orlop-operator");
+    let words = vec![name.clone(), "--metrics-addr=off".into(), "--namespaces=a,b".into(), "--strict".into()];
+    let Settings { value, sources, .. } =
+        settings::read::<Flags>(&command(), &SCOPE, words, std::iter::empty()).unwrap();
+    let effective = config(value, false).unwrap();
+    let printed = sources.show(&effective).unwrap();
+    assert!(printed.contains("metrics_addr: \"off\"  # --metrics-addr\n"), "{printed}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &printed).unwrap();
+    let again = read_with(&["--config", file.path().to_str().unwrap()], &[], false).unwrap();
+    assert_eq!(sources.show(&again).unwrap(), printed);
+}
+
+#[test]
+fn variables_reach_the_command_that_releases_finalizers() {
+    let release = |words: &[&str], variables: &[(&str, &str)]| {
+        let words = ["orlop-operator", "release-finalizers"].iter().chain(words).map(OsString::from).collect();
+        let variables = variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        match read(words, variables).unwrap() {
+            Invocation::Release(flags) => format!("{flags:?}"),
+            _ => panic!("it releases"),
+        }
+    };
+    let given = release(&[], &[("ORLOP_NAMESPACES", "a,b"), ("ORLOP_WORKERS", "none of its settings")]);
+    assert!(given.contains(r#"namespaces: ["a", "b"]"#), "{given}");
+    let flag = release(&["--namespaces=c"], &[("ORLOP_NAMESPACES", "a")]);
+    assert!(flag.contains(r#"namespaces: ["c"]"#), "{flag}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Control {
             return Ok(None);
         }
         let mut journal = SegmentWriter::begin(Kind::Attempt, lock.try_clone()?);
-        journal.append(&Report::Keeper(own))?;
+        journal.append(&Report::Supervisor(own))?;
         journal.write()?;
         Ok(Some((journal, lock)))
     }
@@ -138,7 +138,7 @@ impl Control {
     fn keeper(&self) -> io::Result<Option<Identity>> {
         let mut journal = SegmentReader::new(Kind::Attempt, File::open(&self.0)?, 0..u64::MAX, FIRST)?;
         match journal.read()?.and_then(|(_, payload)| decode(payload)) {
-            Some(Report::Keeper(keeper)) => Ok(Some(keeper)),
+            Some(Report::Supervisor(keeper)) => Ok(Some(keeper)),
             _ => Ok(None),
         }
     }

@@ -408,7 +408,7 @@ impl Thread {
                     events.ended(*id, end);
                     return false;
                 }
-                Some(Report::Keeper(_)) | None => {}
+                Some(Report::Supervisor(_)) | None => {}
             }
             true
         });

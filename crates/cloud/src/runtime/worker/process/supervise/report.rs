@@ -8,8 +8,8 @@ use crate::runtime::worker::event::{AttemptEnd, LogChunk, Started};
 /// What a supervisor says of the attempt that it keeps.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// Who keeps it; the first.
-    Keeper(Identity),
+    /// The process that keeps it; the first.
+    Supervisor(Identity),
     /// Its process or container runs.
     Started(Started),
     /// It wrote something.
