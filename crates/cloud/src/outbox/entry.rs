@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn entries_have_the_bytes_of_their_version() {
         let bytes = |entry: &Entry| encode(entry).unwrap().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        insta::assert_snapshot!(bytes(&Entry::Accepted(EntryNo(300), id(), vec![1, 2])), @"");
-        insta::assert_snapshot!(bytes(&Entry::Ended(EntryNo(1), id(), Box::new(end()))), @"");
+        insta::assert_snapshot!(bytes(&Entry::Accepted(EntryNo(300), id(), vec![1, 2])), @"00ac02ffffffffffffffffff0101030204020102");
+        insta::assert_snapshot!(bytes(&Entry::Ended(EntryNo(1), id(), Box::new(end()))), @"0401ffffffffffffffffff0101030204066661696c6564010100036f6f6d010980a0abfef962010203ffffffffffffffffff0101016101620908070602ff0001016e40303030303030303030303030303030303030303030303030303030303030303030303030303030303030303030303030303030303030303030303030303030300503612f6201");
     }
 
     proptest! {

@@ -112,7 +112,7 @@ fn zeros_that_a_power_cut_leaves_are_no_entries() {
     let mut count = 0;
     let Scan { end, fault } = scan(Kind::Log, Cursor::new(whole), |_, _| count += 1).unwrap();
     assert_eq!((end, count), (ends[1] as u64, 2));
-    insta::assert_snapshot!(fault.unwrap(), @"the entry at byte 24 is said to have 0 bytes, expected 1 to 1048576");
+    insta::assert_snapshot!(fault.unwrap(), @"the entry at byte 32 is said to have 0 bytes, expected 1 to 1048576");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn the_configuration_is_shown_without_secrets_and_what_it_does_not_know_is_an_er
     assert!(text.contains("  queue: 8192  # default\n"), "{text}");
     for (args, variable, why) in [
         (["--server-x=1"].as_slice(), ("A", "b"), "unexpected argument '--server-x'"),
-        (&[], ("ORLOP_STORE_X", "1"), "ORLOP_STORE_X: there is no key `store_x`"),
+        (&[], ("ORLOP_STORE_X", "1"), "ORLOP_STORE_X: there is no key `store.x`"),
     ] {
         let bad = shown(args, variable);
         let text = String::from_utf8_lossy(&bad.stderr);

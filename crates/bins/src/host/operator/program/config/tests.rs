@@ -9,7 +9,7 @@ fn of(args: &[&str]) -> Result<Config, ProgramError> {
 #[test]
 fn flags_have_the_defaults_of_the_contract() {
     let config = of(&[]).unwrap();
-    insta::assert_snapshot!(serde_saphyr::to_string(&config).unwrap(), @"
+    insta::assert_snapshot!(serde_saphyr::to_string(&config).unwrap(), @r#"
     kubeconfig: null
     context: null
     master: null
@@ -26,7 +26,7 @@ fn flags_have_the_defaults_of_the_contract() {
     health_addr: 127.0.0.1:8081
     metrics_zen_aliases: false
     metrics_namespace_label: false
-    webhook_addr: off
+    webhook_addr: "off"
     webhook_cert_file: /etc/webhook/certs/tls.crt
     webhook_key_file: /etc/webhook/certs/tls.key
     insecure_webhook: false
@@ -34,7 +34,7 @@ fn flags_have_the_defaults_of_the_contract() {
     artifact_store: configmap
     artifact_s3_endpoint: https://s3.amazonaws.com
     artifact_s3_secret: null
-    artifact_addr: off
+    artifact_addr: "off"
     artifact_url: null
     artifact_max_bytes: 107374182400
     default_content_type: null
@@ -67,7 +67,7 @@ fn flags_have_the_defaults_of_the_contract() {
     security_profile: restricted
     log_level: info
     log_format: json
-    ");
+    "#);
     let plan = config.plan("home").unwrap();
     let election = plan.election.unwrap();
     assert_eq!(election.leases, ["orlop-operator", "zen-flow-controller-leader-election"]);
