@@ -39,6 +39,7 @@ pub use self::collect::{CollectedFile, collect};
 use self::meter::Meter;
 use self::reference::Reference;
 use self::store::Files;
+#[cfg(feature = "postgres")]
 pub(crate) use self::uploads::wrong_checksum;
 pub use self::uploads::{FileMode, UploadStore, digest, digest_of, unknown_upload, wrong_offset};
 #[cfg(feature = "postgres")]

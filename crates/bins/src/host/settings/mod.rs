@@ -366,6 +366,7 @@ fn is_ours(scope: &Scope, name: &str, ids: &[String]) -> bool {
 
 impl Sources {
     /// Where the value of a setting comes from.
+    #[cfg(any(feature = "fleet", test))]
     pub(in crate::host) fn of(&self, id: &str) -> &Source {
         self.0.get(id).unwrap_or(&Source::Default)
     }

@@ -92,21 +92,6 @@ pub(super) fn is_of_one_statement(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Whether a row could not be written because an equal key is there.
-pub(super) fn is_double(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
-}
-
-/// Whether it was the key of the index of final results.
-pub(super) fn is_second_final(error: &rusqlite::Error) -> bool {
-    // The key of the table names more columns than these two.
-    let text = match error {
-        rusqlite::Error::SqliteFailure(_, Some(text)) => text.as_str(),
-        _ => "",
-    };
-    is_double(error) && text.ends_with("attempts.job_id, attempts.idx")
-}
-
 #[cfg(test)]
 mod tests {
     use rusqlite::ffi;

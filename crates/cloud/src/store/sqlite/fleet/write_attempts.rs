@@ -4,11 +4,11 @@ use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{AttemptChange, AttemptDetail, AttemptEnd, AttemptRow};
 use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
-use rusqlite::{Connection, Statement, params};
+use rusqlite::{Connection, ErrorCode, Statement, params};
 
 use crate::store::fleet::batch::{double, final_twice, missing};
 use crate::store::fleet::column::{gpu_text, integer};
-use crate::store::sqlite::error::{CallError, is_double, is_second_final};
+use crate::store::sqlite::error::CallError;
 
 /// Columns of an attempt.
 pub(super) const ATTEMPT: &str = "job_id, idx, attempt, member, epoch, worker, incarnation, mode, assigned_at, state, \
@@ -116,4 +116,19 @@ pub(super) fn write_details(connection: &Connection, details: &[(TaskRef, Attemp
         statement.execute(params![job, id.index, id.attempt, id.member, epoch, &*detail.body, detail.tail])?;
     }
     Ok(())
+}
+
+/// Whether a row could not be written because an equal key is there.
+pub(super) fn is_double(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+}
+
+/// Whether it was the key of the index of final results.
+pub(super) fn is_second_final(error: &rusqlite::Error) -> bool {
+    // The key of the table names more columns than these two.
+    let text = match error {
+        rusqlite::Error::SqliteFailure(_, Some(text)) => text.as_str(),
+        _ => "",
+    };
+    is_double(error) && text.ends_with("attempts.job_id, attempts.idx")
 }

@@ -7,9 +7,10 @@ use orlop_core::time::Time;
 use rusqlite::{Connection, Statement, params};
 
 use super::specs::SpecNumbers;
+use super::write_attempts::is_double;
 use crate::store::fleet::batch::{double, missing};
 use crate::store::fleet::column::{indices_text, integer};
-use crate::store::sqlite::error::{CallError, is_double};
+use crate::store::sqlite::error::CallError;
 
 /// Columns of a unit, in the order in which [`bind_unit`] binds them.
 pub(super) const UNIT: &str = "state, reason, attempt, epoch, flags, retries, infra, worker, avoid, due_at, queued_at, \
