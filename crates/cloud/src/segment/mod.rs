@@ -101,7 +101,7 @@ fn damaged(message: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::
 /// Appends an entry with its length and checksum. Gives the length of its payload.
 ///
 /// # Errors
-/// When the payload is longer than [`PAYLOAD_MAX`]; then nothing is appended.
+/// When the payload is longer than 1 MiB; then nothing is appended.
 pub fn put(entry: &impl Serialize, out: &mut Vec<u8>) -> io::Result<u32> {
     let before = out.len();
     out.extend_from_slice(&[0; HEAD]);
