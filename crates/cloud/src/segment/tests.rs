@@ -197,7 +197,7 @@ fn who_follows_sees_every_entry_once_as_soon_as_it_is_whole() {
     for cut in 0..whole.len() {
         fs::write(&copy, &whole[..cut]).unwrap();
         let (mut follower, mut count) = (SegmentFollower::open(Kind::Log, &copy).unwrap(), 0);
-        // It goes on where it was told to stop, too.
+        // It goes on from where the callback stopped it, too.
         let mut tell = |_: &[u8]| {
             count += 1;
             count != 2

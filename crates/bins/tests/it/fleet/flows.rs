@@ -137,7 +137,7 @@ fn a_server_that_is_killed_in_the_middle_goes_on_with_its_flows() {
     let mut bench = Bench::up(&[]);
     // Steps have a `/tmp` of their own, so that nothing below it would do.
     let place = tempfile::tempdir_in("/var/tmp").expect("a temporary directory");
-    let reported = place.path().join("told");
+    let reported = place.path().join("reported");
     let tell = |name: &str, seconds: &str| format!("sleep {seconds}; echo {name} >> {}", reported.display());
     let steps = [
         step("one", &tell("one", "0"), &[]),

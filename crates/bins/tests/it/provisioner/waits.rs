@@ -40,8 +40,8 @@ fn a_server_is_reported_before_what_a_request_without_an_answer_may_have_made_is
     site.later(Duration::from_secs(300));
     let gave = Site::waited(child);
     assert_eq!(gave.code, 0, "{gave:?}");
-    let reported = gave.err.find("Complete! SSH: cc@").expect("it is told");
-    let watched = gave.err.find("watching for what a request without an answer may have made").expect("it is told");
+    let reported = gave.err.find("Complete! SSH: cc@").expect("a line of it");
+    let watched = gave.err.find("watching for what a request without an answer may have made").expect("a line of it");
     assert!(reported < watched, "{gave:?}");
     assert!(gave.out.contains("Complete! SSH: cc@"), "it is the result too: {gave:?}");
 }

@@ -52,7 +52,7 @@ fn machine(mark: &str) -> Machine {
 }
 
 /// The supervisor of an attempt.
-fn keeper(work: &Path, id: TaskRef) -> i32 {
+fn owner(work: &Path, id: TaskRef) -> i32 {
     // The first entry of the journal: which report it is, and what that begins with.
     let (journal, mut first) = (File::open(work.join(".control").join(id.to_string())).unwrap(), None);
     scan(Kind::Attempt, journal, |_, payload| first = first.or(decode_prefix::<(u32, i32)>(payload))).unwrap();
@@ -170,8 +170,8 @@ async fn the_attempts_of_a_supervisor_that_is_killed_are_ended_and_lost() {
     let id = job.id;
     machine.runtime.start(job);
     machine.reported.until(id, |story| story.text().contains("up"));
-    let (pid, keeper) = (first_pid(&machine, id), keeper(&machine.dir.path().join("work"), id));
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL).unwrap();
+    let (pid, owner) = (first_pid(&machine, id), owner(&machine.dir.path().join("work"), id));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(owner), nix::sys::signal::Signal::SIGKILL).unwrap();
     let (_, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "supervisor"));
     assert!(is_dead(pid));
@@ -189,10 +189,10 @@ async fn a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
     let id = job.id;
     machine.runtime.start(job);
     machine.reported.until(id, |story| story.text().contains("up"));
-    let (pid, keeper) = (first_pid(&machine, id), keeper(&machine.dir.path().join("work"), id));
+    let (pid, owner) = (first_pid(&machine, id), owner(&machine.dir.path().join("work"), id));
     let next = another(machine, "both");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL).unwrap();
-    until(|| is_dead(keeper));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(owner), nix::sys::signal::Signal::SIGKILL).unwrap();
+    until(|| is_dead(owner));
     // Its threads may outlive the first one, and with them the lock on what it kept.
     let begun = Instant::now();
     while next.runtime.list().await.unwrap()[0].state != RemainsState::Orphaned {
@@ -242,12 +242,12 @@ fn supervisors_end_when_their_agent_and_all_attempts_are_gone() {
     let id = job.id;
     machine.runtime.start(job);
     machine.reported.until(id, |story| story.started.is_some());
-    let keeper = keeper(&machine.dir.path().join("work"), id);
+    let owner = owner(&machine.dir.path().join("work"), id);
     fs::write(&go, "").unwrap();
     machine.reported.ended(id);
-    assert!(!is_dead(keeper), "it waits for more");
+    assert!(!is_dead(owner), "it waits for more");
     let Machine { runtime, dir, .. } = machine;
     drop(runtime);
-    until(|| is_dead(keeper));
+    until(|| is_dead(owner));
     drop(dir);
 }

@@ -138,7 +138,7 @@ fn nobody_starves_who_avoids_a_worker_and_is_stopped_by_limits() {
     }
 }
 
-/// Whoever waits longest is passed over, or what its tenant reserves for it is in reach of others: without reservations they starve.
+/// The task that waits longest is passed over, or others take what its tenant reserves for it: without reservations it starves.
 #[test]
 fn nobody_starves_for_whom_only_a_reservation_helps() {
     for seed in [23, 185] {

@@ -137,7 +137,7 @@ fn a_gang_that_comes_back_whole_is_adopted() {
     fixture.effects.clear();
     be_silent(&mut fixture);
     assert_eq!(fixture.state(1), JobState::Queued);
-    assert!(!reported(&fixture, CancelReason::Gang), "nobody is told to end who may yet come back");
+    assert!(!reported(&fixture, CancelReason::Gang), "who may yet come back is not asked to end");
     returns(&mut fixture, worker, &[(sent[0].0, true), (sent[1].0, true)]);
     for (attempt, _) in &sent {
         assert_eq!(fixture.verdict_of(*attempt), ReportVerdict::Adopted);

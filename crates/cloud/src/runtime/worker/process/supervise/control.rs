@@ -125,7 +125,7 @@ impl Control {
         };
         let Some(lock) = lock else {
             // Between lock and name there is a moment.
-            return self.keeper()?.map(SupervisorState::Kept).ok_or_else(|| ErrorKind::WouldBlock.into());
+            return self.owner()?.map(SupervisorState::Kept).ok_or_else(|| ErrorKind::WouldBlock.into());
         };
         if lock.metadata()?.len() == 0 {
             // A length needs no room, so that a full disk holds nobody up; no journal is so short.
@@ -135,10 +135,10 @@ impl Control {
     }
 
     /// Who took the attempt on: the first entry of its journal.
-    fn keeper(&self) -> io::Result<Option<Identity>> {
+    fn owner(&self) -> io::Result<Option<Identity>> {
         let mut journal = SegmentReader::new(Kind::Attempt, File::open(&self.0)?, 0..u64::MAX, FIRST)?;
         match journal.read()?.and_then(|(_, payload)| decode(payload)) {
-            Some(Report::Supervisor(keeper)) => Ok(Some(keeper)),
+            Some(Report::Supervisor(owner)) => Ok(Some(owner)),
             _ => Ok(None),
         }
     }
@@ -222,7 +222,7 @@ mod tests {
         let own = Identity { pid: 7, start: 8 };
         let kept = control.keep(own).unwrap();
         assert!(kept.is_some() && control.keep(own).unwrap().is_none());
-        assert!(matches!(control.supervisor().unwrap(), SupervisorState::Kept(keeper) if keeper == own));
+        assert!(matches!(control.supervisor().unwrap(), SupervisorState::Kept(owner) if owner == own));
         let request = Request { cause: Cause::Cancel, grace_ms: 5 };
         assert_eq!(control.asked().unwrap(), None);
         control.ask(request).unwrap();

@@ -124,7 +124,7 @@ impl Drop for Followers {
 struct Followed {
     control: Control,
     journal: SegmentFollower,
-    keeper: Identity,
+    owner: Identity,
     /// Output up to this is known already, and the start is.
     after_seq: u64,
     /// The last chunk of output that was read.
@@ -137,7 +137,7 @@ struct Followed {
 
 /// A supervisor that lives.
 #[derive(Debug)]
-struct Keeper {
+struct Owner {
     end: OwnedFd,
     /// Of one that this agent started.
     child: Option<Child>,
@@ -153,7 +153,7 @@ struct Thread {
     watched: HashMap<WatchDescriptor, TaskRef>,
     followed: BTreeMap<TaskRef, Followed>,
     spares: Spares,
-    keepers: BTreeMap<Identity, Keeper>,
+    owners: BTreeMap<Identity, Owner>,
     /// The one that takes new attempts.
     taking: Option<(Identity, ChildStdin)>,
     /// There are reports that must be made durable.
@@ -176,7 +176,7 @@ impl Thread {
             watched: HashMap::new(),
             followed: BTreeMap::new(),
             spares,
-            keepers: BTreeMap::new(),
+            owners: BTreeMap::new(),
             taking: None,
             reported: false,
         })
@@ -278,15 +278,15 @@ impl Thread {
         let left = leased.unwrap_or_default().saturating_sub(uptime());
         let mut order = Vec::new();
         put(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }, &mut order)?;
-        let keeper = self.hand_over(&order)?;
-        self.follow(id, control, journal, keeper, None)
+        let owner = self.hand_over(&order)?;
+        self.follow(id, control, journal, owner, None)
     }
 
     /// Gives an order to the supervisor that takes them; starts another when there is none, or it is dead.
     fn hand_over(&mut self, order: &[u8]) -> io::Result<Identity> {
-        if let Some((keeper, input)) = &mut self.taking {
+        if let Some((owner, input)) = &mut self.taking {
             if input.write_all(order).is_ok() {
-                return Ok(*keeper);
+                return Ok(*owner);
             }
             self.taking = None;
         }
@@ -296,21 +296,21 @@ impl Thread {
         let mut child = command.env_clear().envs(passed).current_dir("/").spawn()?;
         let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        let keeper = stat(pid).ok_or(io::ErrorKind::NotFound)?.identity;
-        let end = keeper.open()?.ok_or(io::ErrorKind::NotFound)?;
-        self.watch_keeper(keeper, end, Some(child))?;
-        let (keeper, input) = self.taking.insert((keeper, input));
+        let owner = stat(pid).ok_or(io::ErrorKind::NotFound)?.identity;
+        let end = owner.open()?.ok_or(io::ErrorKind::NotFound)?;
+        self.watch_owner(owner, end, Some(child))?;
+        let (owner, input) = self.taking.insert((owner, input));
         let mut first = Vec::new();
         put(&self.context.tools, &mut first)?;
         input.write_all(&first)?;
         input.write_all(order)?;
-        Ok(*keeper)
+        Ok(*owner)
     }
 
-    fn watch_keeper(&mut self, keeper: Identity, end: OwnedFd, child: Option<Child>) -> io::Result<()> {
-        let number = u64::try_from(keeper.pid).map_err(io::Error::other)?;
+    fn watch_owner(&mut self, owner: Identity, end: OwnedFd, child: Option<Child>) -> io::Result<()> {
+        let number = u64::try_from(owner.pid).map_err(io::Error::other)?;
         self.epoll.add(end.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, number))?;
-        self.keepers.insert(keeper, Keeper { end, child });
+        self.owners.insert(owner, Owner { end, child });
         Ok(())
     }
 
@@ -319,7 +319,7 @@ impl Thread {
         id: TaskRef,
         control: Control,
         journal: SegmentFollower,
-        keeper: Identity,
+        owner: Identity,
         after_seq: Option<u64>,
     ) -> io::Result<()> {
         let watch = self.notes.add_watch(control.journal(), AddWatchFlags::IN_MODIFY)?;
@@ -327,28 +327,28 @@ impl Thread {
         let (adopted, after_seq) = (after_seq.is_some(), after_seq.unwrap_or(0));
         let due = Instant::now().checked_add(PATIENCE).filter(|_| !adopted);
         let (last_seq, over) = (after_seq, false);
-        self.followed.insert(id, Followed { control, journal, keeper, after_seq, last_seq, adopted, over, due });
+        self.followed.insert(id, Followed { control, journal, owner, after_seq, last_seq, adopted, over, due });
         self.read(&id);
         Ok(())
     }
 
     fn adopt(&mut self, id: TaskRef, after_seq: u64) -> io::Result<()> {
         let control = Control::of(&self.context.work, &id);
-        let keeper = match control.supervisor()? {
-            SupervisorState::Kept(keeper) => keeper,
+        let owner = match control.supervisor()? {
+            SupervisorState::Kept(owner) => owner,
             SupervisorState::Left => Identity { pid: 0, start: 0 },
         };
-        if !self.keepers.contains_key(&keeper)
-            && keeper.pid > 0
-            && let Some(end) = keeper.open()?
+        if !self.owners.contains_key(&owner)
+            && owner.pid > 0
+            && let Some(end) = owner.open()?
         {
-            self.watch_keeper(keeper, end, None)?;
+            self.watch_owner(owner, end, None)?;
         }
         let journal = SegmentFollower::open(Kind::Attempt, control.journal())?;
-        self.follow(id, control, journal, keeper, Some(after_seq))?;
+        self.follow(id, control, journal, owner, Some(after_seq))?;
         // A supervisor that died before it was watched is noticed by nobody else.
-        if !self.keepers.contains_key(&keeper) {
-            self.bury(keeper);
+        if !self.owners.contains_key(&owner) {
+            self.bury(owner);
         }
         Ok(())
     }
@@ -358,7 +358,7 @@ impl Thread {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let asked = followed.control.ask(Request { cause, grace_ms });
         // One that is dead is noticed otherwise.
-        let reported = asked.and_then(|()| followed.keeper.signal(Signal::SIGUSR1));
+        let reported = asked.and_then(|()| followed.owner.signal(Signal::SIGUSR1));
         if let Err(error) = reported {
             tracing::error!(attempt = %id, %error, "a supervisor cannot be asked to end an attempt");
         }
@@ -419,25 +419,25 @@ impl Thread {
 
     /// A supervisor died.
     fn died(&mut self, pid: u64) {
-        let dead = self.keepers.keys().find(|keeper| u64::try_from(keeper.pid) == Ok(pid)).copied();
-        let Some(keeper) = dead else { return };
-        if let Some(gone) = self.keepers.remove(&keeper) {
+        let dead = self.owners.keys().find(|owner| u64::try_from(owner.pid) == Ok(pid)).copied();
+        let Some(owner) = dead else { return };
+        if let Some(gone) = self.owners.remove(&owner) {
             let _ = self.epoll.delete(gone.end.as_fd());
             if let Some(mut child) = gone.child {
                 // It is dead: this does not wait.
                 drop(child.wait());
             }
         }
-        if self.taking.as_ref().is_some_and(|(taking, _)| *taking == keeper) {
+        if self.taking.as_ref().is_some_and(|(taking, _)| *taking == owner) {
             self.taking = None;
         }
-        self.bury(keeper);
+        self.bury(owner);
     }
 
     /// Deals with the attempts of a dead supervisor: those whose end it wrote have ended, the others are lost.
-    fn bury(&mut self, keeper: Identity) {
+    fn bury(&mut self, owner: Identity) {
         let all: Vec<TaskRef> =
-            self.followed.iter().filter(|(_, followed)| followed.keeper == keeper).map(|(id, _)| *id).collect();
+            self.followed.iter().filter(|(_, followed)| followed.owner == owner).map(|(id, _)| *id).collect();
         for id in all {
             self.read(&id);
             let Some(followed) = self.followed.get_mut(&id).filter(|followed| !followed.over) else { continue };

@@ -33,7 +33,7 @@ const LEASE_GRACE: Duration = Duration::from_secs(5);
 /// Between two tries to write what a full disk did not take.
 const AGAIN: Duration = Duration::from_secs(1);
 
-struct Keeper {
+struct Owner {
     tools: Tools,
     runtime: Box<dyn JobRuntime>,
     sink: Arc<Sink>,
@@ -68,34 +68,34 @@ fn run() -> io::Result<()> {
     let Some(tools) = input.tools()? else { return Ok(()) };
     let sink = Arc::new(Sink::new()?);
     let runtime = tools.runtime(Arc::clone(&sink) as _).map_err(io::Error::other)?;
-    let mut keeper = Keeper { tools, runtime, sink, own: Identity::own()?, leased: BTreeMap::new() };
+    let mut owner = Owner { tools, runtime, sink, own: Identity::own()?, leased: BTreeMap::new() };
     let mut asked = false;
     loop {
         let was_closed = input.is_closed();
         for start in input.take()? {
-            keeper.start(start);
+            owner.start(start);
         }
         // An agent signals after it wrote the order; an agent that died may not have come to it.
         asked |= input.is_closed() && !was_closed;
         if std::mem::take(&mut asked) {
-            keeper.look_at_requests();
+            owner.look_at_requests();
         }
-        keeper.look_at_lease();
-        let waits = input.is_closed() || !keeper.leased.is_empty();
-        keeper.sink.listen(waits);
+        owner.look_at_lease();
+        let waits = input.is_closed() || !owner.leased.is_empty();
+        owner.sink.listen(waits);
         if waits {
-            let kept = keeper.sink.kept();
-            keeper.leased.retain(|id, _| kept.contains(id));
+            let kept = owner.sink.kept();
+            owner.leased.retain(|id, _| kept.contains(id));
             if input.is_closed() && kept.is_empty() {
                 return Ok(());
             }
         }
-        wait(&input, &signals, &keeper.sink, keeper.timeout())?;
+        wait(&input, &signals, &owner.sink, owner.timeout())?;
         while signals.read_signal()?.is_some() {
             asked = true;
         }
-        let _ = keeper.sink.bell.read();
-        keeper.sink.write_out();
+        let _ = owner.sink.bell.read();
+        owner.sink.write_out();
     }
 }
 
@@ -111,7 +111,7 @@ fn wait(input: &Input, signals: &SignalFd, sink: &Sink, limit: PollTimeout) -> i
     }
 }
 
-impl Keeper {
+impl Owner {
     fn start(&mut self, start: Start) {
         let (id, plan) = (start.plan.id, start.plan);
         let control = Control::of(self.tools.work(), &id);
