@@ -19,10 +19,11 @@ const SILENT: [&str; 5] = [
     "orlop.v1.HeartbeatRequest",
 ];
 
-/// Fields that are cut out of received messages without a copy.
-const SHARED: [&str; 4] = [
+/// Fields that are cut out of received messages without a copy, and sent to many without one.
+const SHARED: [&str; 5] = [
     ".orlop.v1.LogChunk.data",
     ".orlop.v1.JobResult.tail",
+    ".orlop.v1.Spec.json",
     ".orlop.v1.UploadRequest.data",
     ".orlop.v1.DownloadResponse.data",
 ];

@@ -10,8 +10,8 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use orlop::host::client_token::find;
 use orlop::wire::attempt::{JobStarted, Process};
-use orlop::wire::frame::{DirectiveKind, Live, LiveState, ServerFrame};
-use orlop::wire::grpc::{Connector, FrameSink, WorkerClient};
+use orlop::wire::frame::{AttemptState, DirectiveKind, LiveAttempt, ServerFrame, WorkerFrame};
+use orlop::wire::grpc::{Connector, WorkerClient};
 use orlop::wire::result::JobResult;
 use orlop::wire::session::{AgentSession, Slots};
 use orlop::wire::worker::{ProtocolRange, Registration};
@@ -19,7 +19,7 @@ use orlop_core::error::Problem;
 use orlop_core::task::{StartMode, TaskEnd, TaskRef};
 use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::samples::Samples;
@@ -75,7 +75,7 @@ impl Crowd {
 struct Sim {
     session: AgentSession,
     began: Instant,
-    live: BTreeMap<TaskRef, LiveState>,
+    live: BTreeMap<TaskRef, AttemptState>,
     /// Attempts under way, in the order of their ends.
     ends: VecDeque<(Instant, TaskRef)>,
     /// Ended attempts that were not acknowledged.
@@ -174,14 +174,14 @@ fn registration(number: u32, manner: Manner) -> Registration {
 
 type Frames = BoxStream<'static, Result<ServerFrame, Problem>>;
 
-async fn open(sim: &mut Sim, client: &WorkerClient) -> Result<(FrameSink, Frames), Problem> {
+async fn open(sim: &mut Sim, client: &WorkerClient) -> Result<(mpsc::Sender<WorkerFrame>, Frames), Problem> {
     let now = sim.now();
-    let live = sim.live.iter().map(|(&attempt, &state)| Live { attempt, state, started_at: None }).collect();
+    let live = sim.live.iter().map(|(&attempt, &state)| LiveAttempt::new(attempt, state, None)).collect();
     client.stream(sim.session.hello(now, live)).await
 }
 
 /// Keeps the session going until its stream is over.
-async fn serve(sim: &mut Sim, sink: FrameSink, mut frames: Frames, manner: Manner, seen: &Seen) {
+async fn serve(sim: &mut Sim, sink: mpsc::Sender<WorkerFrame>, mut frames: Frames, manner: Manner, seen: &Seen) {
     loop {
         let now = sim.now();
         for frame in sim.session.poll(now) {
@@ -213,7 +213,7 @@ async fn take(sim: &mut Sim, frame: ServerFrame, manner: Manner, seen: &Seen) ->
     for committed in receipt.committed {
         seen.acknowledged.fetch_add(committed.results.len() as u64, Ordering::Relaxed);
         let mut delays = seen.delays.lock().await;
-        for ended in committed.results.iter().filter_map(|result| sim.reported.remove(&result.attempt)) {
+        for ended in committed.results.iter().filter_map(|result| sim.reported.remove(&result.attempt())) {
             delays.add(ended.elapsed().as_secs_f64() * 1e3);
         }
     }
@@ -226,37 +226,37 @@ async fn take(sim: &mut Sim, frame: ServerFrame, manner: Manner, seen: &Seen) ->
     if let Some(welcome) = &frame.welcome {
         sim.slots.resumed(welcome.last_worker_seq);
         seen.killed.fetch_add(welcome.kill.len() as u64, Ordering::Relaxed);
-        for attempt in welcome.kill.iter().chain(&welcome.settled) {
-            sim.live.remove(attempt);
-            sim.ends.retain(|(_, other)| other != attempt);
+        for attempt in welcome.kill.iter().chain(&welcome.settled).map(|attempt| TaskRef::from(*attempt)) {
+            sim.live.remove(&attempt);
+            sim.ends.retain(|(_, other)| *other != attempt);
         }
     }
-    for attempt in &frame.revoke {
-        if sim.slots.revoke(&(), *attempt) {
-            sim.live.remove(attempt);
-            sim.session.revoked(*attempt);
+    for attempt in frame.revoke.iter().map(|attempt| TaskRef::from(*attempt)) {
+        if sim.slots.revoke(&(), attempt) {
+            sim.live.remove(&attempt);
+            sim.session.revoked(attempt);
         }
     }
     sim.slots.received(&frame);
     for assign in frame.assign {
-        let attempt = assign.attempt;
+        let (attempt, mode) = (assign.attempt(), assign.start_mode());
         seen.given.fetch_add(1, Ordering::Relaxed);
         sim.session.accepted(attempt);
-        if assign.mode == StartMode::Now {
+        if mode == StartMode::Now {
             sim.slots.started(&());
         }
-        if assign.mode == StartMode::Now || sim.slots.inherit(&(), attempt) {
+        if mode == StartMode::Now || sim.slots.inherit(&(), attempt) {
             start(sim, attempt, manner);
         } else {
-            sim.live.insert(attempt, LiveState::Accepted);
+            sim.live.insert(attempt, AttemptState::Accepted);
         }
     }
     true
 }
 
 fn start(sim: &mut Sim, attempt: TaskRef, manner: Manner) {
-    sim.session.started(JobStarted { attempt, process: Process::Pid(1), started_at: None });
-    sim.live.insert(attempt, LiveState::Running);
+    sim.session.started(JobStarted::new(attempt, Some(Process::Pid(1)), None));
+    sim.live.insert(attempt, AttemptState::Running);
     sim.ends.push_back((Instant::now() + manner.takes, attempt));
 }
 

@@ -104,9 +104,10 @@ fn workers(metrics: &Metrics, there: &BTreeMap<&str, &WorkerSnapshot>) {
             allocated.push(([*id, resource], held));
         }
         if let Some(status) = &worker.status {
-            cpu.push(([*id], status.measured.cpu_percent));
-            memory.push(([*id], gauge(status.measured.memory_bytes)));
-            spool.push(([*id], gauge(status.outbox.bytes)));
+            let measured = status.finite();
+            cpu.push(([*id], measured.cpu_percent));
+            memory.push(([*id], gauge(measured.memory_bytes)));
+            spool.push(([*id], gauge(status.outbox.unwrap_or_default().bytes)));
         }
     }
     // Kinds of GPU that differ in memory alone have one name.

@@ -2,7 +2,7 @@
 
 use orlop_core::task::TaskRef;
 
-use super::bound::{Check, NAME_MAX, TEXT_MAX, WireError, at_most, text};
+use super::bound::{Check, NAME_MAX, TEXT_MAX, WireError, at_most, checked, text};
 use super::proto::v1;
 
 /// Bytes of one chunk.
@@ -52,7 +52,7 @@ impl TryFrom<v1::BeginUploadRequest> for Beginning {
             name: text("name", wire.name, NAME_MAX)?,
             bytes: wire.bytes,
             sha256: digest,
-            attempt: wire.r#ref.map(TryInto::try_into).transpose()?,
+            attempt: wire.r#ref.map(checked).transpose()?.map(Into::into),
             upload: given(wire.upload_id),
             executable: wire.executable,
         })
@@ -103,7 +103,7 @@ impl TryFrom<v1::DownloadRequest> for Download {
 
     fn try_from(wire: v1::DownloadRequest) -> Result<Self, WireError> {
         sha256("sha256", &wire.sha256)?;
-        let attempt = wire.r#ref.map(TryInto::try_into).transpose()?;
+        let attempt = wire.r#ref.map(checked).transpose()?.map(Into::into);
         Ok(Self { sha256: wire.sha256, offset: wire.offset, attempt })
     }
 }

@@ -1,15 +1,16 @@
 //! How attempts are addressed on the wire, and what is sent to start and end them. Never judges a token.
 
-use std::fmt;
-
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::spec::job::SecretAs;
 use orlop_core::task::{CancelReason, StartMode, TaskRef};
 use orlop_core::time::Time;
 
-use super::bound::{LIST_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, same_values, text, time};
+use super::bound::{Check, LIST_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, millis, same_values, time};
 use super::proto::v1;
+
+pub use super::proto::v1::job_started::Process;
+pub use super::proto::v1::{AssignJob, CancelJob, JobAccepted, JobStarted, Rejected, SecretValue};
 
 impl From<TaskRef> for v1::TaskRef {
     fn from(attempt: TaskRef) -> Self {
@@ -18,155 +19,102 @@ impl From<TaskRef> for v1::TaskRef {
     }
 }
 
-impl TryFrom<v1::TaskRef> for TaskRef {
-    type Error = WireError;
-
-    fn try_from(wire: v1::TaskRef) -> Result<Self, WireError> {
+impl From<v1::TaskRef> for TaskRef {
+    fn from(wire: v1::TaskRef) -> Self {
         let v1::TaskRef { job_id, index, member, attempt, epoch } = wire;
-        if attempt == 0 {
+        Self { job: JobId::from_u64(job_id), index, member, attempt, epoch: Epoch(epoch) }
+    }
+}
+
+impl Check for v1::TaskRef {
+    fn check(&self) -> Result<(), WireError> {
+        if self.attempt == 0 {
             return Err(WireError::new("ref.attempt", "is 0; attempts count from 1"));
         }
-        Ok(Self { job: JobId::from_u64(job_id), index, member, attempt, epoch: Epoch(epoch) })
+        Ok(())
     }
 }
 
 /// The attempt a message is about.
 pub(super) fn about(wire: Option<v1::TaskRef>) -> Result<TaskRef, WireError> {
-    wire.ok_or_else(|| WireError::missing("ref"))?.try_into()
+    let wire = wire.ok_or_else(|| WireError::missing("ref"))?;
+    wire.check().map(|()| wire.into())
+}
+
+/// Gives messages about an attempt what reads it.
+macro_rules! of_attempts {
+    ($($message:ty),+ $(,)?) => {
+        $(impl $message {
+            /// The attempt it is about. A message without one does not pass its check; it would be about attempt 0 of job 0, which
+            /// there is not.
+            #[must_use]
+            pub fn attempt(&self) -> TaskRef {
+                self.r#ref.unwrap_or_default().into()
+            }
+        })+
+    };
+}
+
+of_attempts! {
+    AssignJob, CancelJob, JobAccepted, JobStarted, Rejected, v1::AttemptUse, v1::JobResult, v1::Judgement, v1::LiveAttempt,
+    v1::LogChunk,
 }
 
 same_values! { StartMode = v1::assign_job::Mode, "assign.mode" { Now, Inherit } }
 
 same_values! { SecretAs = v1::SecretAs, "secrets.as" { File, Env } }
 
-/// A secret on its way to the attempt that needs it. `Debug` never shows the value.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretValue {
-    /// Its name in the tenant.
-    pub name: String,
-    /// Its value.
-    pub value: Vec<u8>,
-    /// How the job gets it.
-    pub given_as: SecretAs,
-    /// File name or variable.
-    pub target: String,
-    /// Why there is no value: the attempt is to be rejected with this reason; empty = there is one.
-    pub problem: String,
-}
-
-impl fmt::Debug for SecretValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, given_as, target, problem: _, value: _ } = self;
-        f.debug_struct("SecretValue").field("name", name).field("as", given_as).field("target", target).finish()
-    }
-}
-
 /// The largest value of a secret, in bytes.
 pub const SECRET_MAX: usize = 64 << 10;
 
-impl From<SecretValue> for v1::SecretValue {
-    fn from(secret: SecretValue) -> Self {
-        let SecretValue { name, value, given_as, target, problem } = secret;
-        Self { name, value, r#as: given_as.number(), target, problem }
+impl SecretValue {
+    /// How the job gets it.
+    #[must_use]
+    pub fn given_as(&self) -> SecretAs {
+        SecretAs::read(self.r#as).unwrap_or(SecretAs::File)
     }
 }
 
-impl TryFrom<v1::SecretValue> for SecretValue {
-    type Error = WireError;
-
-    fn try_from(wire: v1::SecretValue) -> Result<Self, WireError> {
-        at_most("secrets.value", wire.value.len(), SECRET_MAX)?;
-        Ok(Self {
-            name: text("secrets.name", wire.name, NAME_MAX)?,
-            value: wire.value,
-            given_as: SecretAs::read(wire.r#as)?,
-            target: text("secrets.target", wire.target, TEXT_MAX)?,
-            problem: text("secrets.problem", wire.problem, TEXT_MAX)?,
-        })
+impl Check for SecretValue {
+    fn check(&self) -> Result<(), WireError> {
+        at_most("secrets.value", self.value.len(), SECRET_MAX)?;
+        at_most("secrets.name", self.name.len(), NAME_MAX)?;
+        SecretAs::read(self.r#as)?;
+        at_most("secrets.target", self.target.len(), TEXT_MAX)?;
+        at_most("secrets.problem", self.problem.len(), TEXT_MAX)
     }
-}
-
-/// An attempt for an agent to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssignJob {
-    /// The attempt with its token.
-    pub attempt: TaskRef,
-    /// Its specification.
-    pub spec_id: u64,
-    /// When it starts.
-    pub mode: StartMode,
-    /// Wall limit from the start of its process, in milliseconds; 0 = none.
-    pub timeout_ms: u64,
-    /// From the request to end to the kill, in milliseconds.
-    pub grace_ms: u64,
-    /// Its secrets.
-    pub secrets: Vec<SecretValue>,
-    /// W3C trace context; empty = none.
-    pub traceparent: String,
-    /// The client's correlation id.
-    pub correlation_id: String,
-    /// Devices by number that would suit; empty = any.
-    pub device_hint: Vec<u32>,
-    /// The kind of GPU that the server has charged; none: any that the specification allows.
-    pub gpu: Option<Box<GpuShape>>,
 }
 
 impl AssignJob {
     /// An attempt without secrets, limits and context.
     #[must_use]
     pub fn new(attempt: TaskRef, spec_id: u64, mode: StartMode) -> Self {
-        let (traceparent, correlation_id) = (String::new(), String::new());
-        let (secrets, device_hint) = (Vec::new(), Vec::new());
-        Self {
-            attempt,
-            spec_id,
-            mode,
-            timeout_ms: 0,
-            grace_ms: 10_000,
-            secrets,
-            traceparent,
-            correlation_id,
-            device_hint,
-            gpu: None,
-        }
+        Self { r#ref: Some(attempt.into()), spec_id, mode: mode.number(), grace_ms: 10_000, ..Self::default() }
+    }
+
+    /// When it starts.
+    #[must_use]
+    pub fn start_mode(&self) -> StartMode {
+        StartMode::read(self.mode).unwrap_or(StartMode::Now)
+    }
+
+    /// The kind of GPU that the server has charged; none: any that the specification allows.
+    #[must_use]
+    pub fn charged_gpu(&self) -> Option<GpuShape> {
+        self.gpu.clone()?.try_into().ok()
     }
 }
 
-impl From<AssignJob> for v1::AssignJob {
-    fn from(assign: AssignJob) -> Self {
-        Self {
-            r#ref: Some(assign.attempt.into()),
-            spec_id: assign.spec_id,
-            mode: assign.mode.number(),
-            timeout_ms: assign.timeout_ms,
-            grace_ms: assign.grace_ms,
-            secrets: assign.secrets.into_iter().map(Into::into).collect(),
-            traceparent: assign.traceparent,
-            correlation_id: assign.correlation_id,
-            device_hint: assign.device_hint,
-            gpu: assign.gpu.map(|gpu| (*gpu).into()),
-        }
-    }
-}
-
-impl TryFrom<v1::AssignJob> for AssignJob {
-    type Error = WireError;
-
-    fn try_from(wire: v1::AssignJob) -> Result<Self, WireError> {
-        at_most("assign.secrets", wire.secrets.len(), LIST_MAX)?;
-        at_most("assign.device_hint", wire.device_hint.len(), LIST_MAX)?;
-        Ok(Self {
-            attempt: about(wire.r#ref)?,
-            spec_id: wire.spec_id,
-            mode: StartMode::read(wire.mode)?,
-            timeout_ms: wire.timeout_ms,
-            grace_ms: wire.grace_ms,
-            secrets: each(wire.secrets)?,
-            traceparent: text("assign.traceparent", wire.traceparent, NAME_MAX)?,
-            correlation_id: text("assign.correlation_id", wire.correlation_id, NAME_MAX)?,
-            device_hint: wire.device_hint,
-            gpu: wire.gpu.map(TryInto::try_into).transpose()?.map(Box::new),
-        })
+impl Check for AssignJob {
+    fn check(&self) -> Result<(), WireError> {
+        at_most("assign.secrets", self.secrets.len(), LIST_MAX)?;
+        at_most("assign.device_hint", self.device_hint.len(), LIST_MAX)?;
+        about(self.r#ref)?;
+        StartMode::read(self.mode)?;
+        self.secrets.iter().try_for_each(Check::check)?;
+        at_most("assign.traceparent", self.traceparent.len(), NAME_MAX)?;
+        at_most("assign.correlation_id", self.correlation_id.len(), NAME_MAX)?;
+        self.gpu.clone().map_or(Ok(()), |gpu| GpuShape::try_from(gpu).map(drop))
     }
 }
 
@@ -174,102 +122,76 @@ same_values! {
     CancelReason = v1::cancel_job::Reason, "cancel.reason" { User, Timeout, Preempted, Drain, Stale, Gang }
 }
 
-/// An attempt for an agent to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CancelJob {
-    /// The attempt.
-    pub attempt: TaskRef,
-    /// Why.
-    pub reason: CancelReason,
-    /// From the request to end to the kill, in milliseconds.
-    pub grace_ms: u64,
-}
+impl CancelJob {
+    /// An attempt to end, and after how many milliseconds it is killed.
+    #[must_use]
+    pub fn new(attempt: TaskRef, reason: CancelReason, grace_ms: u64) -> Self {
+        Self { r#ref: Some(attempt.into()), reason: reason.number(), grace_ms }
+    }
 
-impl From<CancelJob> for v1::CancelJob {
-    fn from(cancel: CancelJob) -> Self {
-        let (reason, grace_ms) = (cancel.reason.number(), cancel.grace_ms);
-        Self { r#ref: Some(cancel.attempt.into()), reason, grace_ms }
+    /// Why it is to end.
+    #[must_use]
+    pub fn why(&self) -> CancelReason {
+        CancelReason::read(self.reason).unwrap_or(CancelReason::User)
     }
 }
 
-impl TryFrom<v1::CancelJob> for CancelJob {
-    type Error = WireError;
-
-    fn try_from(wire: v1::CancelJob) -> Result<Self, WireError> {
-        let (reason, grace_ms) = (CancelReason::read(wire.reason)?, wire.grace_ms);
-        Ok(Self { attempt: about(wire.r#ref)?, reason, grace_ms })
+impl Check for CancelJob {
+    fn check(&self) -> Result<(), WireError> {
+        CancelReason::read(self.reason)?;
+        about(self.r#ref).map(drop)
     }
 }
 
-/// What an attempt runs as.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Process {
-    /// As nothing.
-    #[default]
-    None,
-    /// As a process with this id.
-    Pid(u64),
-    /// As a container with this id.
-    Container(String),
-}
-
-/// An attempt has started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobStarted {
-    /// The attempt.
-    pub attempt: TaskRef,
-    /// What it runs as.
-    pub process: Process,
-    /// When, by the clock of its host.
-    pub started_at: Option<Time>,
-}
-
-impl From<JobStarted> for v1::JobStarted {
-    fn from(started: JobStarted) -> Self {
-        let process = match started.process {
-            Process::None => None,
-            Process::Pid(pid) => Some(v1::job_started::Process::Pid(pid)),
-            Process::Container(id) => Some(v1::job_started::Process::ContainerId(id)),
-        };
-        Self { r#ref: Some(started.attempt.into()), process, started_at: millis(started.started_at) }
+impl JobAccepted {
+    /// An attempt that an agent took.
+    #[must_use]
+    pub fn new(attempt: TaskRef) -> Self {
+        Self { r#ref: Some(attempt.into()) }
     }
 }
 
-impl TryFrom<v1::JobStarted> for JobStarted {
-    type Error = WireError;
-
-    fn try_from(wire: v1::JobStarted) -> Result<Self, WireError> {
-        let process = match wire.process {
-            None => Process::None,
-            Some(v1::job_started::Process::Pid(pid)) => Process::Pid(pid),
-            Some(v1::job_started::Process::ContainerId(id)) => {
-                Process::Container(text("started.container_id", id, NAME_MAX)?)
-            }
-        };
-        Ok(Self { attempt: about(wire.r#ref)?, process, started_at: time(wire.started_at) })
+impl Check for JobAccepted {
+    fn check(&self) -> Result<(), WireError> {
+        about(self.r#ref).map(drop)
     }
 }
 
-/// An agent does not take an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    /// The attempt.
-    pub attempt: TaskRef,
-    /// Why: one word, and behind a colon perhaps more for people.
-    pub reason: String,
-}
+impl JobStarted {
+    /// An attempt that has started, what it runs as, and when by the clock of its host.
+    #[must_use]
+    pub fn new(attempt: TaskRef, process: Option<Process>, started_at: Option<Time>) -> Self {
+        Self { r#ref: Some(attempt.into()), process, started_at: millis(started_at) }
+    }
 
-impl From<Rejected> for v1::Rejected {
-    fn from(rejected: Rejected) -> Self {
-        Self { r#ref: Some(rejected.attempt.into()), reason: rejected.reason }
+    /// When it started, by the clock of its host.
+    #[must_use]
+    pub fn started(&self) -> Option<Time> {
+        time(self.started_at)
     }
 }
 
-impl TryFrom<v1::Rejected> for Rejected {
-    type Error = WireError;
+impl Check for JobStarted {
+    fn check(&self) -> Result<(), WireError> {
+        if let Some(Process::ContainerId(id)) = &self.process {
+            at_most("started.container_id", id.len(), NAME_MAX)?;
+        }
+        about(self.r#ref).map(drop)
+    }
+}
 
-    fn try_from(wire: v1::Rejected) -> Result<Self, WireError> {
-        Ok(Self { attempt: about(wire.r#ref)?, reason: text("rejected.reason", wire.reason, TEXT_MAX)? })
+impl Rejected {
+    /// An attempt that an agent does not take, and why: one word, and behind a colon perhaps more for people.
+    #[must_use]
+    pub fn new(attempt: TaskRef, reason: impl Into<String>) -> Self {
+        Self { r#ref: Some(attempt.into()), reason: reason.into() }
+    }
+}
+
+impl Check for Rejected {
+    fn check(&self) -> Result<(), WireError> {
+        about(self.r#ref)?;
+        at_most("rejected.reason", self.reason.len(), TEXT_MAX)
     }
 }
 

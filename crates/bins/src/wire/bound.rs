@@ -49,6 +49,11 @@ impl WireError {
         Self::new(field, "is missing")
     }
 
+    /// For a number of an enumeration that is of a later version.
+    pub(super) fn unknown(field: &'static str, number: i32) -> Self {
+        Self::new(field, format!("is {number}, which this version does not know"))
+    }
+
     /// For errors of values that say themselves what is wrong.
     pub(super) fn of(field: &'static str) -> impl Fn(&dyn std::fmt::Display) -> Self {
         move |error| Self::new(field, format!("is refused: {error}"))
@@ -106,22 +111,6 @@ where
     list.into_iter().map(B::try_from).collect()
 }
 
-/// Declares an enumeration that has the same values on the wire and in the program.
-macro_rules! mirrored {
-    ($(#[$doc:meta])* $vis:vis enum $name:ident = $wire:path, $field:literal {
-        $($(#[$value_doc:meta])* $value:ident),+ $(,)?
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        $vis enum $name {
-            $($(#[$value_doc])* $value),+
-        }
-
-        $crate::wire::bound::same_values! { $name = $wire, $field { $($value),+ } }
-    };
-}
-pub(super) use mirrored;
-
 /// Converts an enumeration to and from its numbers on the wire.
 macro_rules! same_values {
     ($name:ty = $wire:path, $field:literal { $($value:ident),+ $(,)? }) => {
@@ -138,10 +127,7 @@ macro_rules! same_values {
                 match Wire::try_from(number) {
                     $(Ok(Wire::$value) => Ok(Self::$value),)+
                     Ok(Wire::Unspecified) => Err($crate::wire::bound::WireError::missing($field)),
-                    Err(_) => {
-                        let what = format!("is {number}, which this version does not know");
-                        Err($crate::wire::bound::WireError::new($field, what))
-                    }
+                    Err(_) => Err($crate::wire::bound::WireError::unknown($field, number)),
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC. Never decides
 //! where a job runs, and never keeps anything.
 //!
-//! Messages are the generated ones ([`v1`]), checked once when they arrive. Those whose ids, states and times the program works
-//! with have a form of their own in [`artifact`], [`attempt`], [`frame`], [`job`], [`query`], [`result`], [`status`] and
+//! Messages are the generated ones ([`v1`]), checked once when they arrive. [`attempt`], [`frame`] and [`status`] read ids, states
+//! and times out of them; what clients and registrations say has a form of its own in [`artifact`], [`job`], [`query`] and
 //! [`worker`]. [`grpc`] has the services and callers, [`session`] what makes frames arrive exactly once, [`identity`] who is who.
 
 pub mod artifact;

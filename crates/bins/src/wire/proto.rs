@@ -50,7 +50,7 @@ silent! {
     SecretValue { name, r#as, target }
     RegisterWorkerRequest { worker_id, protocol, agent_version, state_id }
     RegisterWorkerResponse { worker_id, incarnation, epoch, protocol }
-    Hello { highest_epoch, last_server_seq, live, spooled }
+    Hello { highest_epoch, last_server_seq, live, outbox }
     HeartbeatRequest { epoch, status }
 }
 

@@ -1,7 +1,6 @@
 //! Messages there and back: nothing is lost, bounds hold, and no bytes panic.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use orlop_core::hardware::gpu::{GpuShape, Vendor};
@@ -37,9 +36,7 @@ fn result() -> JobResult {
         exit_code: Some(-1),
         signal: Some(9),
         reason: "oom".into(),
-        started_at: time(),
-        finished_at: time(),
-        usage: Usage { cpu_ms: 1, max_rss: 2, io_read: 3, io_write: 4 },
+        usage: Some(Usage { cpu_ms: 1, max_rss: 2, io_read: 3, io_write: 4 }.into()),
         outputs: BTreeMap::from([("a".into(), "b".into())]),
         artifacts: vec![Artifact {
             name: "a".into(),
@@ -48,19 +45,19 @@ fn result() -> JobResult {
             path: "out/a".into(),
             executable: true,
         }],
-        log: LogSummary { bytes: 1, dropped_bytes: 2, dropped_chunks: 3, last_seq: 4 },
+        log: Some(LogSummary { bytes: 1, dropped_bytes: 2, dropped_chunks: 3, last_seq: 4 }),
         tail: Bytes::from_static(b"tail"),
-        ..JobResult::new(attempt(1), TaskEnd::Failed)
+        ..JobResult::new(attempt(1), TaskEnd::Failed).within(time(), time())
     }
 }
 
 fn status() -> WorkerStatus {
     WorkerStatus {
-        worker: "w-1".parse().unwrap(),
-        state: WorkerState::Running,
-        attempts: vec![attempt(1)],
-        allocated: Allocated { cpu_m: 1, memory_bytes: 2, gpus: 3, attempts: 4 },
-        measured: Measured {
+        worker_id: "w-1".into(),
+        state: WorkerState::Running.number(),
+        refs: refs([attempt(1)]),
+        allocated: Some(Allocated { cpu_m: 1, memory_bytes: 2, gpus: 3, attempts: 4 }),
+        measured: Some(Measured {
             cpu_percent: 50.0,
             memory_bytes: 1,
             disk_free: 2,
@@ -68,43 +65,41 @@ fn status() -> WorkerStatus {
             net_io: 4,
             gpu_percent: vec![1.0],
             load: 0.5,
-        },
+        }),
         health: vec![HealthCheck { check: "space".into(), ok: false, detail: "512 Mi free".into() }],
-        outbox: OutboxStatus { bytes: 1, results: 2, dropped: 3 },
-        time: time(),
+        outbox: Some(OutboxStatus { bytes: 1, results: 2, dropped: 3 }),
+        time: millis(time()),
         in_use: vec![AttemptUse::of(attempt(1), 950, 4096)],
     }
 }
 
 fn chunk() -> LogChunk {
     let gap = Some(LogGap { chunks: 1, bytes: 2 });
-    let data = Bytes::from_static(b"\xff\0x");
-    LogChunk { attempt: attempt(1), stream: LogStream::Stderr, seq: 7, time: time(), data, gap }
+    LogChunk::new(attempt(1), LogStream::Stderr, 7, Bytes::from_static(b"\xff\0x")).with(time(), gap)
 }
 
 fn worker_frame() -> WorkerFrame {
-    let process = |process| JobStarted { attempt: attempt(2), process, started_at: time() };
+    let process = |process| JobStarted::new(attempt(2), process, time());
     WorkerFrame {
         seq: 1,
         ack: 2,
-        epoch: Epoch(3),
+        epoch: 3,
         hello: Some(Hello {
-            session: SessionId::from_bytes([7; 16]),
-            highest_epoch: Epoch(3),
+            session_id: vec![7; 16],
+            highest_epoch: 3,
             last_server_seq: 4,
-            live: vec![Live { attempt: attempt(1), state: LiveState::Running, started_at: time() }],
-            first_spooled: 5,
-            spooled: 6,
+            live: vec![LiveAttempt::new(attempt(1), AttemptState::Running, time())],
+            outbox: Some(OutboxRange { first_seq: 5, count: 6 }),
         }),
         results: vec![result()],
-        started: vec![process(Process::None), process(Process::Pid(1)), process(Process::Container("c".into()))],
-        accepted: vec![attempt(3)],
-        rejected: vec![Rejected { attempt: attempt(4), reason: "full".into() }],
-        revoked: vec![attempt(5)],
+        started: vec![process(None), process(Some(Process::Pid(1))), process(Some(Process::ContainerId("c".into())))],
+        accepted: vec![JobAccepted::new(attempt(3))],
+        rejected: vec![Rejected::new(attempt(4), "full")],
+        revoked: refs([attempt(5)]),
         logs: vec![chunk()],
         status: Some(status()),
         need_specs: vec![9],
-        goodbye: Some("drained".into()),
+        goodbye: Some(Goodbye { reason: "drained".into() }),
     }
 }
 
@@ -133,21 +128,21 @@ fn server_frame() -> ServerFrame {
     let secret = SecretValue {
         name: "s".into(),
         value: vec![1],
-        given_as: SecretAs::Env,
+        r#as: SecretAs::Env.number(),
         target: "S".into(),
         problem: String::new(),
     };
     ServerFrame {
         seq: 1,
         ack: 2,
-        epoch: Epoch(3),
+        epoch: 3,
         welcome: Some(Welcome {
             last_worker_seq: 4,
-            keep: vec![attempt(1)],
-            kill: vec![attempt(2)],
-            settled: vec![attempt(3)],
+            keep: refs([attempt(1)]),
+            kill: refs([attempt(2)]),
+            settled: refs([attempt(3)]),
         }),
-        specs: vec![Spec { spec_id: 5, spec: Arc::new(spec()) }],
+        specs: vec![Spec::new(5, &spec())],
         assign: vec![AssignJob {
             timeout_ms: 1,
             grace_ms: 2,
@@ -155,16 +150,14 @@ fn server_frame() -> ServerFrame {
             traceparent: "00-a".into(),
             correlation_id: "c".into(),
             device_hint: vec![0, 3],
-            gpu: Some(Box::new(GpuShape {
-                vendor: Vendor::Nvidia,
-                model: "a100".parse().unwrap(),
-                memory_bytes: 80 << 30,
-            })),
+            gpu: Some(
+                GpuShape { vendor: Vendor::Nvidia, model: "a100".parse().unwrap(), memory_bytes: 80 << 30 }.into(),
+            ),
             ..AssignJob::new(attempt(4), 5, StartMode::Inherit)
         }],
-        cancel: vec![CancelJob { attempt: attempt(5), reason: CancelReason::Gang, grace_ms: 7 }],
-        revoke: vec![attempt(6)],
-        verdicts: vec![Judgement { attempt: attempt(7), verdict: ReportVerdict::Adopted }],
+        cancel: vec![CancelJob::new(attempt(5), CancelReason::Gang, 7)],
+        revoke: refs([attempt(6)]),
+        verdicts: vec![Judgement::new(attempt(7), ReportVerdict::Adopted)],
         log_credit: 8,
         directive: Some(Directive { kind: DirectiveKind::Drain.into(), reason: "r".into(), deadline_ms: 9 }),
         lease_ms: 10,
@@ -172,17 +165,22 @@ fn server_frame() -> ServerFrame {
     }
 }
 
-/// What arrives of a message after encoding.
+/// A message that is used as it is, after encoding.
+fn arrives<M: Message + Default + Check>(message: &M) -> Result<M, WireError> {
+    checked(M::decode(message.encode_to_vec().as_slice()).unwrap())
+}
+
+/// What arrives of a message with a form of its own, after encoding.
 fn sent<P: Message + Default, T: Into<P> + TryFrom<P>>(message: T) -> Result<T, T::Error> {
     T::try_from(P::decode(message.into().encode_to_vec().as_slice()).unwrap())
 }
 
 #[test]
 fn frames_arrive_as_they_were_sent() {
-    assert_eq!(sent::<v1::WorkerFrame, _>(worker_frame()), Ok(worker_frame()));
-    assert_eq!(sent::<v1::ServerFrame, _>(server_frame()), Ok(server_frame()));
-    assert_eq!(sent::<v1::WorkerFrame, _>(WorkerFrame::default()), Ok(WorkerFrame::default()));
-    assert_eq!(sent::<v1::ServerFrame, _>(ServerFrame::default()), Ok(ServerFrame::default()));
+    assert_eq!(arrives(&worker_frame()), Ok(worker_frame()));
+    assert_eq!(arrives(&server_frame()), Ok(server_frame()));
+    assert_eq!(arrives(&WorkerFrame::default()), Ok(WorkerFrame::default()));
+    assert_eq!(arrives(&ServerFrame::default()), Ok(ServerFrame::default()));
     assert_eq!((worker_frame().entries(), server_frame().entries()), (9, 5));
 }
 
@@ -237,8 +235,8 @@ fn registration_and_heartbeats_arrive_as_they_were_sent() {
         status: Some(status()),
     };
     assert_eq!(sent::<v1::RegisterWorkerResponse, _>(registered.clone()), Ok(registered));
-    let beat = Heartbeat { session: SessionId::from_bytes([1; 16]), epoch: Epoch(2), status: Some(status()) };
-    assert_eq!(sent::<v1::HeartbeatRequest, _>(beat.clone()), Ok(beat));
+    let beat = Heartbeat { session_id: vec![1; 16], epoch: 2, status: Some(status()) };
+    assert_eq!(arrives(&beat), Ok(beat));
     let answer = HeartbeatResponse { epoch: 2, lease_ms: 3, directive: server_frame().directive };
     assert_eq!(checked(answer.clone()), Ok(answer));
     let unknown = Directive { kind: 99, ..Directive::default() };
@@ -260,24 +258,22 @@ fn specifications_arrive_as_they_were_sent() {
 }
 
 fn sent_spec(spec: &JobSpec) -> Result<JobSpec, WireError> {
-    let specs = vec![Spec { spec_id: 1, spec: Arc::new(spec.clone()) }];
-    let frame = sent::<v1::ServerFrame, _>(ServerFrame { specs, ..ServerFrame::default() })?;
-    Ok(JobSpec::clone(&frame.specs[0].spec))
+    let frame = arrives(&ServerFrame { specs: vec![Spec::new(1, spec)], ..ServerFrame::default() })?;
+    frame.specs[0].read()
 }
 
 #[test]
 fn a_specification_that_the_other_side_reads_as_another_job_is_refused() {
-    let specs = vec![Spec { spec_id: 1, spec: Arc::new(spec()) }];
-    let refused = |change: fn(&mut v1::Spec)| {
-        let mut wire = v1::ServerFrame::from(ServerFrame { specs: specs.clone(), ..ServerFrame::default() });
-        change(&mut wire.specs[0]);
-        ServerFrame::try_from(wire).unwrap_err().to_string()
+    let refused = |change: fn(&mut Spec)| {
+        let mut changed = Spec::new(1, &spec());
+        change(&mut changed);
+        changed.read().unwrap_err().to_string()
     };
     let errors = [
         refused(|spec| spec.sha256 = Vec::new()),
-        refused(|spec| spec.json = br#"{"command": ["true"]}"#.to_vec()),
-        refused(|spec| spec.json = br#"{"command": ["true"], "later": 1}"#.to_vec()),
-        refused(|spec| spec.json = b"{".to_vec()),
+        refused(|spec| spec.json = br#"{"command": ["true"]}"#.as_slice().into()),
+        refused(|spec| spec.json = br#"{"command": ["true"], "later": 1}"#.as_slice().into()),
+        refused(|spec| spec.json = b"{".as_slice().into()),
     ];
     insta::assert_snapshot!(errors.join("\n"));
 }
@@ -294,10 +290,10 @@ fn the_scheduler_gets_every_field_that_placement_depends_on() {
 
 #[test]
 fn what_breaks_a_bound_is_refused_with_its_field() {
-    let frame = |change: fn(&mut v1::WorkerFrame)| {
-        let mut wire = v1::WorkerFrame::from(worker_frame());
+    let frame = |change: fn(&mut WorkerFrame)| {
+        let mut wire = worker_frame();
         change(&mut wire);
-        WorkerFrame::try_from(wire).unwrap_err().to_string()
+        wire.check().unwrap_err().to_string()
     };
     let errors = [
         frame(|wire| wire.results[0].r#ref = None),
@@ -343,7 +339,7 @@ fn protocols_meet_at_the_highest_common_number() {
 fn a_result_says_how_long_it_ran_unless_its_clock_was_set_back() {
     let at = |millis| Some(Time::from_millis(millis));
     let ran = |started_at, finished_at| {
-        JobResult { started_at, finished_at, ..JobResult::new(attempt(1), TaskEnd::Succeeded) }.ran_ms()
+        JobResult::new(attempt(1), TaskEnd::Succeeded).within(started_at, finished_at).ran_ms()
     };
     assert_eq!((ran(at(10), at(13)), ran(at(10), at(10))), (Some(3), Some(0)));
     assert_eq!((ran(at(10), at(9)), ran(None, at(9)), ran(at(10), None)), (None, None, None));
@@ -352,7 +348,8 @@ fn a_result_says_how_long_it_ran_unless_its_clock_was_set_back() {
 #[test]
 fn results_in_the_words_of_the_scheduler() {
     let outcome = |ending, reason: &str| {
-        JobResult { reason: reason.into(), exit_code: Some(3), ..JobResult::new(attempt(1), ending) }.outcome()
+        JobResult { reason: reason.into(), exit_code: Some(3), ..JobResult::new(attempt(1), ending) }
+            .scheduler_outcome()
     };
     assert_eq!(outcome(TaskEnd::Failed, "oom"), Outcome::Failed { exit_code: Some(3) });
     assert_eq!(outcome(TaskEnd::StartFailed, "image"), Outcome::StartFailed { permanent: true });
@@ -371,9 +368,9 @@ fn credentials_never_show_in_debug_output() {
 #[test]
 fn sizes_of_entries_are_never_below_what_they_take() {
     let result = result();
-    assert!(v1::JobResult::from(result.clone()).encoded_len() <= result.size());
+    assert!(result.encoded_len() <= result.size());
     let chunk = LogChunk { data: vec![0; CHUNK_MAX].into(), seq: u64::MAX, ..chunk() };
-    assert!(v1::LogChunk::from(chunk.clone()).encoded_len() <= chunk.size());
+    assert!(chunk.encoded_len() <= chunk.size());
 }
 
 proptest! {
@@ -381,17 +378,17 @@ proptest! {
     fn no_bytes_panic_and_what_is_taken_is_sent_alike(mut bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0..400_usize) {
         // Half of them are damaged frames rather than noise.
         if at % 2 == 0 {
-            let mut frame = v1::WorkerFrame::from(worker_frame()).encode_to_vec();
+            let mut frame = worker_frame().encode_to_vec();
             let from = at.min(frame.len());
             let until = (from + bytes.len()).min(frame.len());
             frame.splice(from..until, bytes.drain(..));
             bytes = frame;
         }
-        if let Some(frame) = v1::WorkerFrame::decode(bytes.as_slice()).ok().and_then(|wire| WorkerFrame::try_from(wire).ok()) {
-            prop_assert_eq!(sent::<v1::WorkerFrame, _>(frame.clone()), Ok(frame));
+        if let Some(frame) = WorkerFrame::decode(bytes.as_slice()).ok().and_then(|frame| checked(frame).ok()) {
+            prop_assert_eq!(arrives(&frame), Ok(frame));
         }
-        if let Some(frame) = v1::ServerFrame::decode(bytes.as_slice()).ok().and_then(|wire| ServerFrame::try_from(wire).ok()) {
-            prop_assert_eq!(sent::<v1::ServerFrame, _>(frame.clone()), Ok(frame));
+        if let Some(frame) = ServerFrame::decode(bytes.as_slice()).ok().and_then(|frame| checked(frame).ok()) {
+            prop_assert_eq!(arrives(&frame), Ok(frame));
         }
     }
 }

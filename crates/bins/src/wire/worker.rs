@@ -8,7 +8,7 @@ use orlop_core::id::{Epoch, Incarnation, SessionId, TenantName, WorkerId, label_
 use orlop_scheduler::event::{Capabilities, GpuDevices, GpuUnit};
 use orlop_scheduler::job::Runtime;
 
-use super::bound::{ATTEMPTS_MAX, LIST_MAX, NAME_MAX, OnWire, WireError, at_most, each, same_values, text};
+use super::bound::{ATTEMPTS_MAX, LIST_MAX, NAME_MAX, OnWire, WireError, at_most, checked, each, same_values, text};
 use super::proto::v1;
 use super::status::WorkerStatus;
 
@@ -283,7 +283,7 @@ impl From<Registered> for v1::RegisterWorkerResponse {
             limits: Some(registered.limits),
             certificate: registered.certificate,
             ca: registered.ca,
-            status: registered.status.map(Into::into),
+            status: registered.status,
         }
     }
 }
@@ -312,7 +312,7 @@ impl TryFrom<v1::RegisterWorkerResponse> for Registered {
             limits,
             certificate: wire.certificate,
             ca: wire.ca,
-            status: wire.status.map(TryInto::try_into).transpose()?,
+            status: wire.status.map(checked).transpose()?,
         })
     }
 }

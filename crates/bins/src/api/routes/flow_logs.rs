@@ -179,7 +179,7 @@ async fn copy(api: &Api, wanted: &Wanted, log: Log, to: &Pieces) -> Result<bool,
             Some(LogNews::End(_)) | None => None,
         };
         match &chunks {
-            Some(chunks) => chunks.iter().for_each(|chunk| lines.add(&chunk.data, chunk.time, &mut text)),
+            Some(chunks) => chunks.iter().for_each(|chunk| lines.add(&chunk.data, chunk.written(), &mut text)),
             None => lines.end(&mut text),
         }
         if !text.is_empty() && to.send(Ok(Bytes::from(text))).await.is_err() {

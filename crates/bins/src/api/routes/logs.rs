@@ -213,7 +213,7 @@ fn text(chunk: &LogChunk, out: &mut Vec<u8>) {
 
 /// A chunk as events: what is missing before it, and itself.
 fn events(chunk: &LogChunk, part: Option<u32>, out: &mut Vec<u8>) {
-    let (attempt, seq) = (chunk.attempt.attempt, chunk.seq);
+    let (attempt, seq) = (chunk.attempt().attempt, chunk.seq);
     // The position in one of several logs is none in all of them.
     let id = |at: u64| if part.is_some() { String::new() } else { format!("id: {attempt}.{at}\n") };
     if let Some(gap) = &chunk.gap {
@@ -228,9 +228,9 @@ fn events(chunk: &LogChunk, part: Option<u32>, out: &mut Vec<u8>) {
     }
     let mut data = json!({
         "attempt": attempt,
-        "stream": chunk.stream.as_str(),
+        "stream": chunk.source().as_str(),
         "seq": seq,
-        "time": chunk.time.map(|time| time.to_string()),
+        "time": chunk.written().map(|time| time.to_string()),
     });
     name(part, &mut data);
     // Jobs write bytes; those that are no text go as Base64.

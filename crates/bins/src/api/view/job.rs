@@ -233,7 +233,7 @@ impl InUseView {
         let worker = fleet.workers.get(&attempt.worker);
         let worker = worker.filter(|worker| worker.view.incarnation == attempt.incarnation)?;
         let wanted = attempt.id;
-        let known = worker.status.as_ref()?.in_use.iter().find(|known| known.attempt().as_ref() == Ok(&wanted))?;
+        let known = worker.status.as_ref()?.in_use.iter().find(|known| known.attempt() == wanted)?;
         Some(Self { cpu_m: known.cpu_m, memory_bytes: known.memory_bytes })
     }
 }

@@ -112,21 +112,22 @@ pub(crate) struct CheckView {
 
 impl From<&WorkerStatus> for ReportView {
     fn from(status: &WorkerStatus) -> Self {
-        let Measured { cpu_percent, memory_bytes, disk_free, disk_io, net_io, ref gpu_percent, load } = status.measured;
+        let Measured { cpu_percent, memory_bytes, disk_free, disk_io, net_io, gpu_percent, load } = status.finite();
+        let outbox = status.outbox.unwrap_or_default();
         let check = |HealthCheck { check, ok, detail }: HealthCheck| CheckView { check, ok, detail };
         Self {
-            time: times(status.time),
+            time: times(status.at()),
             cpu_percent,
             memory_bytes,
             disk_free,
             disk_io,
             net_io,
             load,
-            gpu_percent: gpu_percent.clone(),
+            gpu_percent,
             health: status.health.iter().cloned().map(check).collect(),
-            spool_bytes: status.outbox.bytes,
-            spool_results: status.outbox.results,
-            spool_dropped: status.outbox.dropped,
+            spool_bytes: outbox.bytes,
+            spool_results: outbox.results,
+            spool_dropped: outbox.dropped,
         }
     }
 }

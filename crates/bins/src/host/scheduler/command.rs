@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use orlop_core::error::Problem;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{IdempotencyKey, Json, Text};
 use orlop_core::task::TaskRef;
@@ -16,7 +17,7 @@ use super::explain::Explained;
 use super::live::ClientFields;
 use super::prepare::Prepared;
 use super::session::{Opened, Opening, Session};
-use crate::wire::frame::{Judgement, WorkerFrame};
+use crate::wire::frame::WorkerFrame;
 use crate::wire::identity::PeerCertificate;
 
 /// Where an answer goes, after the commit of the batch that gives it.
@@ -157,6 +158,6 @@ pub(super) enum Command {
     Frame(Arc<Session>, Box<WorkerFrame>),
     Closed { session: Arc<Session>, stream: u64 },
     Publish(Box<EventBody>),
-    Recalled(Vec<(Arc<Session>, Judgement)>),
+    Recalled(Vec<(Arc<Session>, TaskRef, ReportVerdict)>),
     Alive { session: SessionId, healthy: Option<bool>, certificate: Option<PeerCertificate>, reply: Reply<Alive> },
 }

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::live::{ClientFields, Interned};
 use crate::wire::attempt::{AssignJob, CancelJob, SecretValue};
+use crate::wire::bound::OnWire as _;
 use crate::wire::frame::{Directive, Hello, Judgement, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::identity::PeerCertificate;
 use crate::wire::session::{Outgoing, ServerSession, SessionError};
@@ -46,17 +47,17 @@ impl Assignment {
         if let Some(traceparent) = self.traceparent {
             assign.traceparent = traceparent;
         }
-        assign.gpu = self.gpu;
-        assign.secrets = self.spec.spec().secret_refs.iter().map(named).collect();
-        Outgoing::Assign(assign, Arc::clone(self.spec.spec()))
+        assign.gpu = self.gpu.map(|gpu| (*gpu).into());
+        let ready = self.spec.ready();
+        assign.secrets = ready.secrets.iter().map(named).collect();
+        Outgoing::Assign(assign, Arc::clone(&ready.message))
     }
 }
 
 /// A secret without its value, which it gets when it leaves.
 fn named(secret: &SecretRef) -> SecretValue {
-    let given_as = secret.given_as;
     let (name, target) = (secret.name.clone(), secret.target.clone());
-    SecretValue { name, value: Vec::new(), given_as, target, problem: String::new() }
+    SecretValue { name, r#as: secret.given_as.number(), target, ..SecretValue::default() }
 }
 
 /// What one batch has for a worker, as the loop collects it.
@@ -82,7 +83,7 @@ pub(super) struct Batch {
 
 impl Batch {
     fn entries(self) -> Vec<Outgoing> {
-        let specs = self.specs.iter().map(|spec| Outgoing::Spec(spec.number, Arc::clone(spec.spec())));
+        let specs = self.specs.iter().map(|spec| Outgoing::Spec(Arc::clone(&spec.ready().message)));
         let mut entries: Vec<Outgoing> = specs.collect();
         entries.reserve(self.assign.len() + self.cancel.len() + self.revoke.len() + self.verdicts.len() + 1);
         entries.extend(self.assign.into_iter().map(Assignment::entry));

@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use orlop_core::machine::verdict::ReportVerdict;
+use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
 
 use super::core::{Act, Core};
@@ -28,13 +29,14 @@ pub(super) struct SessionRequest {
     pub(super) renewed: bool,
 }
 
-/// Applies a frame. What it makes necessary is in the spool's buffers afterwards, which are to be flushed before the frame
+/// Applies a frame, the specifications in it read. What it makes necessary is in the spool's buffers afterwards, which are to be flushed before the frame
 /// is acknowledged.
 ///
 /// # Errors
 /// When the spool cannot be written; the frame is then not acknowledged and comes again.
 pub(super) fn apply(
     mut frame: ServerFrame,
+    specs: &[(u64, JobSpec)],
     core: &mut Core,
     outbox: &mut Outbox,
     now: Now,
@@ -54,12 +56,11 @@ pub(super) fn apply(
         return Ok(asked);
     }
     core.slots.received(&frame);
-    let came: Vec<u64> = frame.specs.iter().map(|spec| spec.spec_id).collect();
-    for spec in &frame.specs {
-        core.specs.put(spec.spec_id, &spec.spec);
+    for (spec_id, spec) in specs {
+        core.specs.put(*spec_id, spec);
     }
-    for spec in came {
-        core.unpark(spec, now.clock, acts)?;
+    for (spec_id, _) in specs {
+        core.unpark(*spec_id, now.clock, acts)?;
     }
     for assign in frame.assign {
         core.assign(assign, now.clock, acts)?;
@@ -68,11 +69,11 @@ pub(super) fn apply(
         core.cancel(cancel, now.wall, acts)?;
     }
     for attempt in frame.revoke {
-        core.revoke(attempt)?;
+        core.revoke(attempt.into())?;
     }
     for judged in frame.verdicts {
-        match judged.verdict {
-            ReportVerdict::Unknown | ReportVerdict::Stale => core.unwanted(judged.attempt, now.wall, acts)?,
+        match judged.worth() {
+            ReportVerdict::Unknown | ReportVerdict::Stale => core.unwanted(judged.attempt(), now.wall, acts)?,
             ReportVerdict::Duplicate | ReportVerdict::Accepted | ReportVerdict::Adopted => {}
         }
     }
@@ -96,7 +97,7 @@ pub(super) fn welcome(
     outbox.resumed(welcome.last_worker_seq, core);
     core.ask_again();
     for attempt in welcome.kill.into_iter().chain(welcome.settled) {
-        core.unwanted(attempt, now.wall, acts)?;
+        core.unwanted(attempt.into(), now.wall, acts)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::stream::BoxStream;
 use tokio::sync::mpsc;
 
 use crate::wire::frame::{ServerFrame, WorkerFrame};
@@ -32,12 +33,11 @@ pub enum LinkError {
 }
 
 /// A stream of frames both ways.
-#[derive(Debug)]
 pub struct Stream {
     /// To the server. Its end closes the stream.
     pub out: mpsc::Sender<WorkerFrame>,
     /// From the server; an error is the last.
-    pub back: mpsc::Receiver<Result<ServerFrame, LinkError>>,
+    pub back: BoxStream<'static, Result<ServerFrame, LinkError>>,
 }
 
 /// The way to a server, or to several of which one leads.

@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use orlop_cloud::outbox::{Cursor, EntryNo, Item};
 use orlop_cloud::runtime::worker::{AttemptEnd, Kept, LogChunk, Started};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskRef, Usage};
 
 use super::core::Core;
-use crate::wire::attempt::{JobStarted, Process, Rejected};
+use crate::wire::attempt::{JobAccepted, JobStarted, Process, Rejected};
 use crate::wire::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
-use crate::wire::frame::WorkerFrame;
+use crate::wire::frame::{Goodbye, WorkerFrame};
 use crate::wire::result::{self, Artifact, JobResult, LogSummary};
 
 /// Room in a frame for what is not counted entry by entry.
@@ -90,7 +90,7 @@ impl Outbox {
     /// Requests for specifications and a goodbye go along.
     pub(super) fn next(&mut self, core: &mut Core, goodbye: Option<&str>) -> Option<WorkerFrame> {
         let mut frame = WorkerFrame { need_specs: core.take_needed_specs(), ..WorkerFrame::default() };
-        frame.goodbye = goodbye.map(str::to_owned);
+        frame.goodbye = goodbye.map(|reason| Goodbye { reason: reason.to_owned() });
         let (mut entries, mut size) = (Vec::new(), BESIDE);
         while entries.len() < FRAME_ENTRIES && size < FRAME_BYTES / 2 {
             let items = core.spool.next_items((FRAME_ENTRIES - entries.len()).min(64));
@@ -132,11 +132,10 @@ impl Outbox {
 
 /// Puts an item where it belongs; about how many bytes it has.
 fn put(frame: &mut WorkerFrame, id: TaskRef, item: Item) -> usize {
-    let attempt = id;
     match item {
-        Item::Accepted => frame.accepted.push(attempt),
-        Item::Rejected(reason) => frame.rejected.push(Rejected { attempt, reason }),
-        Item::Revoked => frame.revoked.push(attempt),
+        Item::Accepted => frame.accepted.push(JobAccepted::new(id)),
+        Item::Rejected(reason) => frame.rejected.push(Rejected::new(id, reason)),
+        Item::Revoked => frame.revoked.push(id.into()),
         Item::Started(started) => frame.started.push(started_of(id, &started)),
         Item::Ended(end) => {
             let result = result_of(id, &end);
@@ -151,32 +150,31 @@ fn put(frame: &mut WorkerFrame, id: TaskRef, item: Item) -> usize {
 fn started_of(id: TaskRef, started: &Started) -> JobStarted {
     let number = started.handle.split('@').next().and_then(|pid| pid.parse::<u64>().ok());
     let process = match number {
-        Some(0) => Process::None,
-        Some(pid) => Process::Pid(pid),
-        None => Process::Container(started.handle.clone()),
+        Some(0) => None,
+        Some(pid) => Some(Process::Pid(pid)),
+        None => Some(Process::ContainerId(started.handle.clone())),
     };
-    JobStarted { attempt: id, process, started_at: Some(started.at) }
+    JobStarted::new(id, process, Some(started.at))
 }
 
 fn result_of(id: TaskRef, end: &AttemptEnd) -> JobResult {
     let log = end.log;
+    let summary = LogSummary {
+        bytes: log.bytes + log.dropped_bytes,
+        dropped_bytes: log.dropped_bytes,
+        dropped_chunks: log.dropped_chunks,
+        last_seq: log.last_seq,
+    };
     JobResult {
         exit_code: end.exit_code,
         signal: end.signal,
         reason: end.reason.clone(),
-        started_at: end.started_at,
-        finished_at: Some(end.finished_at),
-        usage: end.usage,
+        usage: (end.usage != Usage::default()).then(|| end.usage.into()),
         outputs: end.outputs.clone(),
-        log: LogSummary {
-            bytes: log.bytes + log.dropped_bytes,
-            dropped_bytes: log.dropped_bytes,
-            dropped_chunks: log.dropped_chunks,
-            last_seq: log.last_seq,
-        },
+        log: (summary != LogSummary::default()).then_some(summary),
         tail: Bytes::copy_from_slice(&end.tail),
         artifacts: end.artifacts.iter().map(artifact_of).collect(),
-        ..JobResult::new(id, end.outcome)
+        ..JobResult::new(id, end.outcome).within(end.started_at, Some(end.finished_at))
     }
 }
 
@@ -186,6 +184,5 @@ fn artifact_of(kept: &Kept) -> Artifact {
 }
 
 fn chunk_of(id: TaskRef, chunk: LogChunk) -> result::LogChunk {
-    let (attempt, data) = (id, Bytes::from(chunk.data));
-    result::LogChunk { attempt, stream: chunk.stream, seq: chunk.seq, time: Some(chunk.time), data, gap: chunk.gap }
+    result::LogChunk::new(id, chunk.stream, chunk.seq, chunk.data).with(Some(chunk.time), chunk.gap)
 }

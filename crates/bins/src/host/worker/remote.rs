@@ -14,7 +14,6 @@ use orlop_core::error::{Code, Problem};
 use orlop_core::id::SessionId;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
 
 use super::clock::now;
 use super::link::{Link, LinkError, Stream};
@@ -24,9 +23,6 @@ use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, WorkerClient};
 use crate::wire::identity::{Csr, JoinToken, expiry, renewal};
 use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Registered, Registration};
-
-/// Frames that may wait on either side of a stream.
-const WAITING: usize = 16;
 /// Between two times a certificate is asked for that was not given.
 const RENEW_AGAIN: Duration = Duration::from_secs(600);
 /// How long a server that names no time is left alone.
@@ -305,7 +301,7 @@ impl Link for RemoteLink {
 
     async fn open(&self, hello: WorkerFrame) -> Result<Stream, LinkError> {
         let opened = self.client().await?.stream(hello).await;
-        let (sink, mut frames) = opened.map_err(|refusal| {
+        let (out, frames) = opened.map_err(|refusal| {
             self.forget();
             // A server that does not know the caller of a stream does not know the session.
             match refusal.code {
@@ -313,25 +309,7 @@ impl Link for RemoteLink {
                 _ => why(&refusal),
             }
         })?;
-        let (out, mut outgoing) = mpsc::channel::<WorkerFrame>(WAITING);
-        let (incoming, back) = mpsc::channel(WAITING);
-        tokio::spawn(async move {
-            while let Some(frame) = outgoing.recv().await {
-                if sink.send(frame).await.is_err() {
-                    return;
-                }
-            }
-        });
-        tokio::spawn(async move {
-            while let Some(frame) = frames.next().await {
-                let frame = frame.map_err(|refusal| why(&refusal));
-                let last = frame.is_err();
-                if incoming.send(frame).await.is_err() || last {
-                    return;
-                }
-            }
-        });
-        Ok(Stream { out, back })
+        Ok(Stream { out, back: frames.map(|frame| frame.map_err(|refusal| why(&refusal))).boxed() })
     }
 
     async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatResponse, LinkError> {

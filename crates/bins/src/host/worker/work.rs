@@ -107,10 +107,11 @@ pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<A
         if !secret.problem.is_empty() {
             return Err(secret.problem);
         }
+        let given_as = secret.given_as();
         let value = String::from_utf8(secret.value).map_err(|_| format!("secret: `{}` is no text", secret.name))?;
-        Ok(Secret { name: secret.name, value, given_as: secret.given_as, target: secret.target })
+        Ok(Secret { name: secret.name, value, given_as, target: secret.target })
     };
-    let mut plan = AttemptPlan::new(assign.attempt, Arc::clone(&work.run));
+    let mut plan = AttemptPlan::new(assign.attempt(), Arc::clone(&work.run));
     plan.timeout = (assign.timeout_ms > 0).then(|| Duration::from_millis(assign.timeout_ms));
     plan.grace = Duration::from_millis(assign.grace_ms);
     plan.secrets = assign.secrets.into_iter().map(secret).collect::<Result<_, String>>()?;

@@ -38,7 +38,7 @@ pub use job_client::JobClient;
 pub(crate) use job_server::SUBMIT_STREAM;
 pub use job_server::{Answers, JobHost};
 pub use listen::{Listening, Services, TlsIdentity, check_address};
-pub use worker_client::{FrameSink, WorkerClient};
+pub use worker_client::WorkerClient;
 pub use worker_server::{FramesIn, FramesOut, WorkerHost};
 
 /// Between two pings of a connection.

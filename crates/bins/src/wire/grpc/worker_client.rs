@@ -28,21 +28,6 @@ pub struct WorkerClient {
     bearer: Bearer,
 }
 
-/// Where an agent puts its frames of one stream. Dropped, it ends the stream.
-#[derive(Debug)]
-pub struct FrameSink(mpsc::Sender<v1::WorkerFrame>);
-
-impl FrameSink {
-    /// Sends a frame, once there is room for it.
-    ///
-    /// # Errors
-    /// The stream is over.
-    pub async fn send(&self, frame: WorkerFrame) -> Result<(), Problem> {
-        let over = |_| Problem::coded(Code::StoreUnavailable, "the stream to the server is over");
-        self.0.send(frame.into()).await.map_err(over)
-    }
-}
-
 impl WorkerClient {
     /// A client over a connection, with a bearer token if it has one.
     ///
@@ -68,18 +53,18 @@ impl WorkerClient {
         read(self.inner.clone().register_worker(request).await.map_err(plain)?.into_inner())
     }
 
-    /// Opens the stream of a session with its first frame. The first frame that comes has a welcome, or the directive to
-    /// register again.
+    /// Opens the stream of a session with its first frame: where the next ones go, whose end ends the stream, and what comes. The
+    /// first frame that comes has a welcome, or the directive to register again.
     ///
     /// # Errors
     /// The server refuses it, cannot be reached, or says nothing for 10 s.
     pub async fn stream(
         &self,
         hello: WorkerFrame,
-    ) -> Result<(FrameSink, BoxStream<'static, Result<ServerFrame, Problem>>), Problem> {
+    ) -> Result<(mpsc::Sender<WorkerFrame>, BoxStream<'static, Result<ServerFrame, Problem>>), Problem> {
         let (sender, receiver) = mpsc::channel(WAITING);
-        let sink = FrameSink(sender);
-        sink.send(hello).await?;
+        let over = |_| Problem::coded(Code::StoreUnavailable, "the stream to the server is over");
+        sender.send(hello).await.map_err(over)?;
         let frames = futures::stream::unfold(receiver, |mut receiver| async {
             let frame = receiver.recv().await?;
             Some((frame, receiver))
@@ -88,8 +73,8 @@ impl WorkerClient {
         let call = client.job_stream(self.bearer.stream(frames));
         let late = |_| Problem::coded(Code::Deadline, "the server did not answer the hello in 10 s");
         let answer = tokio::time::timeout(OPENING, call).await.map_err(late)?.map_err(plain)?.into_inner();
-        let frames = answer.map(|frame| read(frame.map_err(plain)?));
-        Ok((sink, frames.boxed()))
+        let frames = answer.map(|frame| verified(frame.map_err(plain)?));
+        Ok((sender, frames.boxed()))
     }
 
     /// Shows that the agent lives while no stream is up.
@@ -97,7 +82,7 @@ impl WorkerClient {
     /// # Errors
     /// The session is gone, or the server cannot be reached.
     pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<v1::HeartbeatResponse, Problem> {
-        let request = self.request(heartbeat.into());
+        let request = self.request(heartbeat);
         verified(self.inner.clone().heartbeat(request).await.map_err(plain)?.into_inner())
     }
 
@@ -107,7 +92,7 @@ impl WorkerClient {
     /// There is no such worker, or the caller may not see it.
     pub async fn worker_status(&self, worker: &WorkerId) -> Result<WorkerStatus, Problem> {
         let request = self.request(v1::GetWorkerStatusRequest { worker_id: worker.to_string() });
-        read(self.inner.clone().get_worker_status(request).await.map_err(plain)?.into_inner())
+        verified(self.inner.clone().get_worker_status(request).await.map_err(plain)?.into_inner())
     }
 
     /// Places a queued job on a worker now; answers after the worker accepted it.

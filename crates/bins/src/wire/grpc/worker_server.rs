@@ -10,7 +10,7 @@ use orlop_core::id::{JobId, WorkerId};
 use orlop_core::task::TaskRef;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::super::bound::WireError;
+use super::super::bound::{WireError, checked};
 use super::super::frame::{ServerFrame, WorkerFrame};
 use super::super::problem::{of_status, status};
 use super::super::proto::v1;
@@ -101,7 +101,7 @@ impl WorkerService for WorkerApi {
             return Err(status(Problem::coded(Code::InvalidSpec, "hello is missing; a stream begins with it")));
         }
         let out = self.0.stream(caller, first, frames).await.map_err(status)?;
-        Ok(Response::new(out.map(|frame| frame.map(Into::into).map_err(status)).boxed()))
+        Ok(Response::new(out.map(|frame| frame.map_err(status)).boxed()))
     }
 
     async fn heartbeat(
@@ -109,7 +109,7 @@ impl WorkerService for WorkerApi {
         request: Request<v1::HeartbeatRequest>,
     ) -> Result<Response<v1::HeartbeatResponse>, Status> {
         let caller = Caller::of(&request);
-        let heartbeat = request.into_inner().try_into().map_err(bad)?;
+        let heartbeat = checked(request.into_inner()).map_err(bad)?;
         let answer = self.0.heartbeat(caller, heartbeat).await.map_err(status)?;
         Ok(Response::new(answer))
     }
@@ -121,7 +121,7 @@ impl WorkerService for WorkerApi {
         let caller = Caller::of(&request);
         let worker = worker_id(request.into_inner().worker_id)?;
         let known = self.0.worker_status(caller, worker).await.map_err(status)?;
-        Ok(Response::new(known.into()))
+        Ok(Response::new(known))
     }
 
     async fn assign_job(&self, request: Request<v1::AssignJobRequest>) -> Result<Response<v1::JobAccepted>, Status> {
@@ -132,10 +132,10 @@ impl WorkerService for WorkerApi {
     }
 }
 
-/// Frames in plain types, until the first error.
+/// Frames that passed their checks, until the first error.
 fn read(frames: Streaming<v1::WorkerFrame>) -> FramesIn {
     let plain = frames.map(|frame| match frame {
-        Ok(wire) => WorkerFrame::try_from(wire).map_err(Problem::from),
+        Ok(frame) => checked(frame).map_err(Problem::from),
         Err(error) => Err(of_status(&error)),
     });
     let ended = plain.scan(false, |failed, frame| {

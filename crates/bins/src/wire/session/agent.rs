@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use orlop_core::id::{Epoch, SessionId};
 use orlop_core::task::TaskRef;
 
-use super::super::attempt::{JobStarted, Rejected};
-use super::super::frame::{DirectiveKind, Hello, Live, ServerFrame, WorkerFrame};
+use super::super::attempt::{JobAccepted, JobStarted, Rejected};
+use super::super::frame::{DirectiveKind, Goodbye, Hello, LiveAttempt, OutboxRange, ServerFrame, WorkerFrame};
+use super::super::proto::v1;
 use super::super::result::{JobResult, LogChunk};
 use super::super::status::WorkerStatus;
 use super::super::worker::{Limits, Registered};
@@ -22,12 +23,12 @@ const SMALL: usize = 160;
 struct Queue {
     results: VecDeque<JobResult>,
     started: VecDeque<JobStarted>,
-    accepted: VecDeque<TaskRef>,
+    accepted: VecDeque<JobAccepted>,
     rejected: VecDeque<Rejected>,
-    revoked: VecDeque<TaskRef>,
+    revoked: VecDeque<v1::TaskRef>,
     need_specs: VecDeque<u64>,
     logs: VecDeque<LogChunk>,
-    goodbye: Option<String>,
+    goodbye: Option<Goodbye>,
 }
 
 impl Queue {
@@ -166,20 +167,19 @@ impl AgentSession {
 
     /// Begins a stream: the frame to send first.
     #[must_use]
-    pub fn hello(&mut self, now: u64, live: Vec<Live>) -> WorkerFrame {
+    pub fn hello(&mut self, now: u64, live: Vec<LiveAttempt>) -> WorkerFrame {
         self.disconnected();
         self.open = Open::Hello;
         self.ack_sent = self.journalled;
         self.lease.beat(now);
         let hello = Hello {
-            session: self.session,
-            highest_epoch: self.epoch,
+            session_id: self.session.as_bytes().to_vec(),
+            highest_epoch: self.epoch.0,
             last_server_seq: self.received,
             live,
-            first_spooled: self.window.first_seq(),
-            spooled: self.window.len() as u64,
+            outbox: Some(OutboxRange { first_seq: self.window.first_seq(), count: self.window.len() as u64 }),
         };
-        WorkerFrame { ack: self.journalled, epoch: self.epoch, hello: Some(hello), ..WorkerFrame::default() }
+        WorkerFrame { ack: self.journalled, epoch: self.epoch.0, hello: Some(hello), ..WorkerFrame::default() }
     }
 
     /// The stream broke.
@@ -201,13 +201,13 @@ impl AgentSession {
     /// # Errors
     /// The stream cannot go on.
     pub fn receive(&mut self, frame: ServerFrame) -> Result<Receipt, SessionError> {
-        if frame.epoch < self.epoch {
-            return Err(SessionError::OldEpoch { given: frame.epoch.0, known: self.epoch.0 });
+        if frame.epoch < self.epoch.0 {
+            return Err(SessionError::OldEpoch { given: frame.epoch, known: self.epoch.0 });
         }
         let gone = frame.directive.as_ref().is_some_and(|directive| directive.kind() == DirectiveKind::Reregister);
         if self.open == Open::Hello && frame.welcome.is_none() && gone {
             // The server does not know the session, nor anything of its frames.
-            self.epoch = frame.epoch;
+            self.epoch = Epoch(frame.epoch);
             return Ok(Receipt { frame: Some(frame), committed: Vec::new() });
         }
         if frame.welcome.is_some() != (self.open == Open::Hello) || self.open == Open::No {
@@ -216,7 +216,7 @@ impl AgentSession {
         if frame.seq == 0 && frame.entries() > 0 {
             return Err(SessionError::Unnumbered);
         }
-        self.epoch = frame.epoch;
+        self.epoch = Epoch(frame.epoch);
         if let Some(welcome) = &frame.welcome {
             self.window.reopen(welcome.last_worker_seq)?;
             self.open = Open::Yes;
@@ -247,7 +247,7 @@ impl AgentSession {
 
     /// An attempt was taken.
     pub fn accepted(&mut self, attempt: TaskRef) {
-        self.queue.accepted.push_back(attempt);
+        self.queue.accepted.push_back(JobAccepted::new(attempt));
     }
 
     /// An attempt is not taken.
@@ -257,7 +257,7 @@ impl AgentSession {
 
     /// An attempt was taken back before it started.
     pub fn revoked(&mut self, attempt: TaskRef) {
-        self.queue.revoked.push_back(attempt);
+        self.queue.revoked.push_back(attempt.into());
     }
 
     /// Specifications are missing.
@@ -269,7 +269,7 @@ impl AgentSession {
 
     /// The agent leaves.
     pub fn goodbye(&mut self, reason: impl Into<String>) {
-        self.queue.goodbye = Some(reason.into());
+        self.queue.goodbye = Some(Goodbye { reason: reason.into() });
     }
 
     /// A heartbeat is due; a later one takes its place while it waits.
@@ -355,7 +355,7 @@ impl AgentSession {
             if self.status.is_some() {
                 self.lease.beat(now);
             }
-            let (ack, epoch, status) = (self.journalled, self.epoch, self.status.take());
+            let (ack, epoch, status) = (self.journalled, self.epoch.0, self.status.take());
             frames.push(WorkerFrame { ack, epoch, status, ..WorkerFrame::default() });
         }
         self.ack_sent = self.journalled;
@@ -365,18 +365,17 @@ impl AgentSession {
 
     /// The next frame with a number: results, starts and acceptances before logs, each only after all before it.
     fn build(&mut self) -> (WorkerFrame, usize) {
-        let (seq, ack, epoch) = (self.window.next_seq(), self.journalled, self.epoch);
+        let (seq, ack, epoch) = (self.window.next_seq(), self.journalled, self.epoch.0);
         let mut frame = WorkerFrame { seq, ack, epoch, ..WorkerFrame::default() };
         let entries = (self.limits.frame_entries as usize).clamp(1, super::super::bound::FRAME_ENTRIES);
         let bytes = usize::try_from(self.limits.frame_bytes).unwrap_or(usize::MAX);
         let mut budget = FrameBudget { entries, bytes: bytes.min(super::super::bound::FRAME_BYTES), used: 0 };
         let queue = &mut self.queue;
-        let small = |_: &TaskRef| SMALL;
         let all = budget.fill(&mut queue.results, &mut frame.results, JobResult::size)
             && budget.fill(&mut queue.started, &mut frame.started, |_| 2 * SMALL)
-            && budget.fill(&mut queue.accepted, &mut frame.accepted, small)
+            && budget.fill(&mut queue.accepted, &mut frame.accepted, |_| SMALL)
             && budget.fill(&mut queue.rejected, &mut frame.rejected, |rejected| SMALL + rejected.reason.len())
-            && budget.fill(&mut queue.revoked, &mut frame.revoked, small)
+            && budget.fill(&mut queue.revoked, &mut frame.revoked, |_| SMALL)
             && budget.fill(&mut queue.need_specs, &mut frame.need_specs, |_| 16)
             && budget.fill(&mut queue.logs, &mut frame.logs, LogChunk::size);
         if all {

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use orlop_core::id::{Epoch, SessionId};
-use orlop_core::spec::job::JobSpec;
 use orlop_core::task::TaskRef;
 
 use super::super::attempt::{AssignJob, CancelJob};
@@ -24,7 +23,7 @@ const WAITING: usize = 262_144;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outgoing {
     /// Start an attempt; its specification is sent along where the agent does not have it.
-    Assign(AssignJob, Arc<JobSpec>),
+    Assign(AssignJob, Arc<Spec>),
     /// End an attempt.
     Cancel(CancelJob),
     /// Do not start an attempt.
@@ -32,22 +31,21 @@ pub enum Outgoing {
     /// What a message was worth.
     Verdict(Judgement),
     /// A specification that was asked for again.
-    Spec(u64, Arc<JobSpec>),
+    Spec(Arc<Spec>),
     /// Something for the agent itself.
     Directive(Directive),
 }
 
 impl Outgoing {
-    /// About its bytes in a frame, with the specification if that may go along.
+    /// About its bytes in a frame, without the specification of an attempt.
     fn size(&self) -> usize {
-        let spec = |spec: &JobSpec| SMALL + spec.encode().len();
         match self {
             Self::Assign(assign, _) => {
                 // Values come only when the frame leaves; each may be as long as one can be.
                 let secrets = assign.secrets.iter().map(|secret| SMALL + SECRET_MAX + secret.target.len());
                 2 * SMALL + assign.traceparent.len() + assign.correlation_id.len() + secrets.sum::<usize>()
             }
-            Self::Spec(_, body) => spec(body),
+            Self::Spec(spec) => SMALL + spec.json.len(),
             Self::Directive(directive) => SMALL + directive.reason.len(),
             _ => SMALL,
         }
@@ -138,11 +136,10 @@ impl ServerSession {
         self.credit_sent = self.credit;
         Ok(ServerFrame {
             ack: self.committed,
-            epoch: self.epoch,
             welcome: Some(welcome),
             log_credit: self.credit,
             lease_ms: self.lease_ms,
-            ..ServerFrame::default()
+            ..ServerFrame::of(self.epoch)
         })
     }
 
@@ -150,16 +147,16 @@ impl ServerSession {
     #[must_use]
     pub fn reregister(epoch: Epoch, reason: impl Into<String>) -> ServerFrame {
         let directive = Directive { kind: DirectiveKind::Reregister.into(), reason: reason.into(), deadline_ms: 0 };
-        ServerFrame { epoch, directive: Some(directive), ..ServerFrame::default() }
+        ServerFrame { directive: Some(directive), ..ServerFrame::of(epoch) }
     }
 
     /// Attempts whose assignment the agent of this hello has not received: it cannot name them, and yet they are not lost.
     #[must_use]
     pub fn undelivered(&self, hello: &Hello) -> Vec<TaskRef> {
         let frames = self.window.iter().filter(|frame| frame.seq > hello.last_server_seq);
-        let sent = frames.flat_map(|frame| frame.assign.iter().map(|assign| assign.attempt));
+        let sent = frames.flat_map(|frame| frame.assign.iter().map(AssignJob::attempt));
         let waiting = self.queue.iter().flat_map(|batch| &batch.entries).filter_map(|entry| match entry {
-            Outgoing::Assign(assign, _) => Some(assign.attempt),
+            Outgoing::Assign(assign, _) => Some(assign.attempt()),
             _ => None,
         });
         sent.chain(waiting).collect()
@@ -306,11 +303,10 @@ impl ServerSession {
             self.beats = self.beats.saturating_sub(1);
             frames.push(ServerFrame {
                 ack: self.committed,
-                epoch: self.epoch,
                 log_credit: self.credit,
                 lease_ms,
                 retry_after_ms: std::mem::take(&mut self.retry_after_ms),
-                ..ServerFrame::default()
+                ..ServerFrame::of(self.epoch)
             });
             self.ack_sent = self.committed;
             self.credit_sent = self.credit;
@@ -320,7 +316,7 @@ impl ServerSession {
     /// The next frame with a number. One with assignments acknowledges exactly what the batch that decided them had looked
     /// at, since by that the agent tells vacancies that are gone; so assignments of two batches share no frame.
     fn build(&mut self) -> (ServerFrame, usize) {
-        let mut frame = ServerFrame { seq: self.window.next_seq(), epoch: self.epoch, ..ServerFrame::default() };
+        let mut frame = ServerFrame { seq: self.window.next_seq(), ..ServerFrame::of(self.epoch) };
         let (mut used, mut assigning) = (0, None);
         while let Some(batch) = self.queue.front_mut() {
             if batch.assigns {
@@ -337,7 +333,7 @@ impl ServerSession {
                 if let Outgoing::Assign(assign, spec) = entry
                     && self.known.get(assign.spec_id).is_none()
                 {
-                    size += SMALL + spec.encode().len();
+                    size += SMALL + spec.json.len();
                 }
                 // An assignment can take two entries: itself and its specification.
                 let full = frame.entries() + 2 > FRAME_ENTRIES || (used > 0 && used + size > FRAME_BYTES);
@@ -364,16 +360,16 @@ fn put(entry: Outgoing, frame: &mut ServerFrame, known: &mut SpecCache<()>) {
         Outgoing::Assign(assign, spec) => {
             if known.get(assign.spec_id).is_none() {
                 known.insert(assign.spec_id, ());
-                frame.specs.push(Spec { spec_id: assign.spec_id, spec });
+                frame.specs.push(Spec::clone(&spec));
             }
             frame.assign.push(assign);
         }
-        Outgoing::Spec(spec_id, spec) => {
-            known.insert(spec_id, ());
-            frame.specs.push(Spec { spec_id, spec });
+        Outgoing::Spec(spec) => {
+            known.insert(spec.spec_id, ());
+            frame.specs.push(Spec::clone(&spec));
         }
         Outgoing::Cancel(cancel) => frame.cancel.push(cancel),
-        Outgoing::Revoke(attempt) => frame.revoke.push(attempt),
+        Outgoing::Revoke(attempt) => frame.revoke.push(attempt.into()),
         Outgoing::Verdict(verdict) => frame.verdicts.push(verdict),
         Outgoing::Directive(directive) => frame.directive = Some(directive),
     }

@@ -117,8 +117,8 @@ impl<K: Ord + Clone> Slots<K> {
             return;
         }
         for result in &frame.results {
-            let Some(line) = self.ends.get(&result.attempt).and_then(|key| self.lines.get_mut(key)) else { continue };
-            for vacancy in line.vacancies.iter_mut().filter(|vacancy| vacancy.ended == result.attempt) {
+            let Some(line) = self.ends.get(&result.attempt()).and_then(|key| self.lines.get_mut(key)) else { continue };
+            for vacancy in line.vacancies.iter_mut().filter(|vacancy| vacancy.ended == result.attempt()) {
                 vacancy.mark = Some(frame.seq);
             }
         }

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use orlop::wire::attempt::AssignJob;
-use orlop::wire::frame::{Hello, LiveState, ServerFrame, Spec, Welcome, WorkerFrame};
+use orlop::wire::frame::{AttemptState, Hello, ServerFrame, Spec, Welcome, WorkerFrame};
 use orlop::wire::grpc::{Caller, FramesIn, FramesOut, Listening, Services, WorkerHost};
 use orlop::wire::result::JobResult;
 use orlop::wire::status::{Heartbeat, HeartbeatResponse, WorkerStatus};
@@ -149,15 +149,15 @@ impl Fixture {
     }
 
     async fn put(&mut self, frame: ServerFrame) {
-        let frame = ServerFrame { epoch: Epoch(1), ..frame };
+        let frame = ServerFrame { epoch: 1, ..frame };
         self.stream.as_ref().unwrap().out.send(Ok(frame)).await.unwrap();
     }
 
     async fn assign(&mut self, job: u64, spec: serde_json::Value) {
-        let spec = Arc::new(JobSpec::from_json(&spec).unwrap());
+        let spec = JobSpec::from_json(&spec).unwrap();
         self.seq += 1;
         let assign = vec![AssignJob::new(attempt(job), job, StartMode::Now)];
-        let specs = vec![Spec { spec_id: job, spec }];
+        let specs = vec![Spec::new(job, &spec)];
         self.put(ServerFrame { seq: self.seq, specs, assign, ..ServerFrame::default() }).await;
     }
 
@@ -177,17 +177,17 @@ impl Fixture {
     }
 
     async fn started(&mut self, job: u64) {
-        let of = |frame: &WorkerFrame| frame.started.iter().any(|started| started.attempt == attempt(job));
+        let of = |frame: &WorkerFrame| frame.started.iter().any(|started| started.attempt() == attempt(job));
         self.until(|fixture| fixture.frames.iter().any(of)).await;
     }
 
     async fn result(&mut self, job: u64) -> JobResult {
-        self.until(|fixture| fixture.results.iter().any(|result| result.attempt == attempt(job))).await;
-        self.results.iter().find(|result| result.attempt == attempt(job)).unwrap().clone()
+        self.until(|fixture| fixture.results.iter().any(|result| result.attempt() == attempt(job))).await;
+        self.results.iter().find(|result| result.attempt() == attempt(job)).unwrap().clone()
     }
 
     fn text(&self, job: u64) -> String {
-        let chunks = self.frames.iter().flat_map(|frame| &frame.logs).filter(|chunk| chunk.attempt == attempt(job));
+        let chunks = self.frames.iter().flat_map(|frame| &frame.logs).filter(|chunk| chunk.attempt() == attempt(job));
         let mut chunks: Vec<_> = chunks.map(|chunk| (chunk.seq, chunk.data.clone())).collect();
         chunks.sort();
         chunks.dedup();
@@ -229,15 +229,15 @@ async fn a_killed_agent_loses_no_work_that_is_kept_and_ends_what_is_not() {
     let worker = fixture.worker().await;
     let live = &fixture.stream.as_ref().unwrap().hello.live;
     assert_eq!(
-        live.iter().map(|live| (live.attempt, live.state)).collect::<Vec<_>>(),
-        [(attempt(1), LiveState::Running)]
+        live.iter().map(|live| (live.attempt(), live.state())).collect::<Vec<_>>(),
+        [(attempt(1), AttemptState::Running)]
     );
     assert_eq!(fixture.result(3).await.exit_code, Some(5));
     let lost = fixture.result(2).await;
-    assert_eq!((lost.ending, lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
+    assert_eq!((lost.end(), lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     std::fs::write(&go, "").unwrap();
     let kept = fixture.result(1).await;
-    assert_eq!((kept.ending, kept.exit_code), (TaskEnd::Failed, Some(3)));
+    assert_eq!((kept.end(), kept.exit_code), (TaskEnd::Failed, Some(3)));
     fixture.until(|fixture| fixture.text(1).contains("after")).await;
     assert_eq!(fixture.text(1), "before\nafter\n", "nothing twice, nothing missing");
     fixture.seq += 1;
@@ -258,13 +258,16 @@ async fn sigterm_drains_and_a_second_one_cancels() {
     fixture.until(|fixture| fixture.text(1).contains("up")).await;
     worker.signal(Signal::SIGTERM);
     let draining = |frame: &WorkerFrame| {
-        frame.status.as_ref().is_some_and(|status| status.state == orlop_core::machine::worker::WorkerState::Draining)
+        frame
+            .status
+            .as_ref()
+            .is_some_and(|status| status.worker_state() == orlop_core::machine::worker::WorkerState::Draining)
     };
     fixture.until(|fixture| fixture.frames.iter().any(draining)).await;
     assert!(fixture.results.is_empty(), "it waits");
     worker.signal(Signal::SIGTERM);
     let result = fixture.result(1).await;
-    assert_eq!((result.ending, result.exit_code), (TaskEnd::Preempted, Some(9)));
+    assert_eq!((result.end(), result.exit_code), (TaskEnd::Preempted, Some(9)));
     fixture.seq += 1;
     let (seq, ack) = (fixture.seq, fixture.last);
     fixture.put(ServerFrame { seq, ack, ..ServerFrame::default() }).await;

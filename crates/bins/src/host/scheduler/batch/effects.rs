@@ -65,7 +65,7 @@ impl Core {
             Effect::Assign { attempt, worker, start } => self.assign(attempt, worker, start),
             Effect::Cancel { attempt, worker, why, grace_ms } => {
                 if let Some(out) = self.out(worker) {
-                    out.cancel.push(CancelJob { attempt, reason: why, grace_ms });
+                    out.cancel.push(CancelJob::new(attempt, why, grace_ms));
                 }
             }
             Effect::Revoke { attempt, worker } => {

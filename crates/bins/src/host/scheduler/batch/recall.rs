@@ -17,7 +17,6 @@ use super::super::session::Session;
 use super::super::shared::Shared;
 use super::Core;
 use super::past::is_answered;
-use crate::wire::frame::Judgement;
 
 /// The most messages of a batch that the store is asked about; what else is unknown stays so.
 const MOST: usize = 1024;
@@ -46,8 +45,8 @@ impl Core {
     }
 
     /// What the store said: reported as if the core had judged it.
-    pub(super) fn recalled(&mut self, found: Vec<(Arc<Session>, Judgement)>) {
-        for (session, Judgement { attempt, verdict }) in found {
+    pub(super) fn recalled(&mut self, found: Vec<(Arc<Session>, TaskRef, ReportVerdict)>) {
+        for (session, attempt, verdict) in found {
             match self.registry.workers.by_session(session.id()) {
                 Some(key) => self.tell_verdict(key, attempt, verdict),
                 // It registers anew, and tells what it holds then.
@@ -61,7 +60,7 @@ async fn recall(shared: Arc<Shared>, asked: Vec<(Arc<Session>, TaskRef)>) {
     let store = &shared.store;
     let judged = futures::stream::iter(asked).map(async |(session, attempt)| {
         let verdict = judge(&**store, attempt).await;
-        (session, Judgement { attempt, verdict })
+        (session, attempt, verdict)
     });
     let found = judged.buffer_unordered(AT_ONCE).collect().await;
     shared.ingress.push_when_room(Lane::Control, Command::Recalled(found)).await;

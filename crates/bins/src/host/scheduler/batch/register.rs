@@ -24,7 +24,7 @@ use super::super::words;
 use super::Core;
 use super::write_set::ReportFields;
 use crate::host::flow::fleet::WORKER;
-use crate::wire::frame::Welcome;
+use crate::wire::frame::{LiveAttempt, OutboxRange, Welcome, refs};
 use crate::wire::identity::PeerCertificate;
 
 /// When an agent may ask again that has a copy of the state directory of a connected one.
@@ -126,11 +126,11 @@ impl Core {
     /// A stream wants to open. What is on its way to the worker must be in its session before, so that it is not taken for
     /// lost: it waits for the batches that are not committed yet.
     pub(super) fn open(&mut self, opening: Opening, reply: Reply<Opened>) {
-        if let Err(refused) = self.check_certificate(opening.hello.session, opening.certificate.as_ref()) {
+        if let Err(refused) = self.check_certificate(opening.hello.session(), opening.certificate.as_ref()) {
             self.writes.release(Release::reply(reply, Err(refused)));
             return;
         }
-        if let Some(key) = self.registry.workers.by_session(opening.hello.session) {
+        if let Some(key) = self.registry.workers.by_session(opening.hello.session()) {
             self.disconnect(key);
         }
         self.openings.push((self.staged, opening, reply));
@@ -179,7 +179,7 @@ impl Core {
     }
 
     fn opened(&mut self, opening: &Opening) -> Result<(Arc<Session>, Welcome), Problem> {
-        let known = self.registry.workers.by_session(opening.hello.session);
+        let known = self.registry.workers.by_session(opening.hello.session());
         let live = known.and_then(|key| Some((key, self.registry.workers.get(key)?)));
         let Some((key, applied, session)) =
             live.and_then(|(key, live)| Some((key, live.applied, Arc::clone(live.session.as_ref()?))))
@@ -187,13 +187,14 @@ impl Core {
             return Err(Problem::coded(Code::Unauthenticated, "the session is over; register again"));
         };
         let hello = &opening.hello;
-        if hello.highest_epoch > self.epoch {
+        if hello.highest_epoch > self.epoch.0 {
             return Err(error::not_leader(None));
         }
-        let reported: BTreeSet<TaskRef> = hello.live.iter().map(|live| live.attempt).collect();
+        let reported: BTreeSet<TaskRef> = hello.live.iter().map(LiveAttempt::attempt).collect();
         let on_the_way: BTreeSet<TaskRef> = session.undelivered(hello).into_iter().collect();
-        let until = hello.first_spooled.saturating_add(hello.spooled).saturating_sub(1);
-        let spooled = hello.spooled > 0 && until > applied;
+        let OutboxRange { first_seq, count } = hello.outbox.unwrap_or_default();
+        let until = first_seq.saturating_add(count).saturating_sub(1);
+        let spooled = count > 0 && until > applied;
         let held = self.scheduler.held_by(key).into_iter().filter(|attempt| !reported.contains(attempt));
         // What is not live there is still on its way, or may have ended in a frame that is still to come.
         let silent: BTreeSet<TaskRef> = held.filter(|attempt| spooled || on_the_way.contains(attempt)).collect();
@@ -206,11 +207,14 @@ impl Core {
         }));
         self.call_or_keep(Event::Connected { worker: key, kept })?;
         let mut opened = Welcome::default();
+        let mut keep: BTreeSet<TaskRef> = BTreeSet::new();
         for attempt in &reported {
             match self.verdict_of(*attempt).unwrap_or(ReportVerdict::Unknown) {
-                ReportVerdict::Accepted | ReportVerdict::Adopted => opened.keep.push(*attempt),
-                ReportVerdict::Duplicate => opened.settled.push(*attempt),
-                ReportVerdict::Unknown | ReportVerdict::Stale => opened.kill.push(*attempt),
+                ReportVerdict::Accepted | ReportVerdict::Adopted => {
+                    keep.insert(*attempt);
+                }
+                ReportVerdict::Duplicate => opened.settled.push((*attempt).into()),
+                ReportVerdict::Unknown | ReportVerdict::Stale => opened.kill.push((*attempt).into()),
             }
         }
         self.keep_adopted();
@@ -220,9 +224,10 @@ impl Core {
         };
         self.effects.retain(|effect| !is_reported(effect));
         self.absorb(&ReportFields::default());
-        for live in hello.live.iter().filter(|live| opened.keep.contains(&live.attempt)) {
-            self.apply(Event::Accepted { attempt: live.attempt, worker: key }, &ReportFields::default());
+        for attempt in hello.live.iter().map(LiveAttempt::attempt).filter(|attempt| keep.contains(attempt)) {
+            self.apply(Event::Accepted { attempt, worker: key }, &ReportFields::default());
         }
+        opened.keep = refs(keep);
         self.writes.applied = true;
         if let Some(live) = self.registry.workers.get_mut(key) {
             live.stream = Some(opening.stream);

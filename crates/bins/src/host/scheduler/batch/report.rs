@@ -14,7 +14,7 @@ use super::super::release::Release;
 use super::super::session::{Closing, Session};
 use super::Core;
 use super::write_set::ReportFields;
-use crate::wire::attempt::{JobStarted, Rejected, is_permanent};
+use crate::wire::attempt::{JobAccepted, JobStarted, Rejected, is_permanent};
 use crate::wire::frame::{Judgement, WorkerFrame};
 use crate::wire::result::JobResult;
 use crate::wire::status::WorkerStatus;
@@ -30,14 +30,14 @@ impl Core {
         }
         frame.results.into_iter().for_each(|result| self.result(key, result));
         frame.started.into_iter().for_each(|started| self.started(key, &started));
-        for attempt in frame.accepted {
+        for attempt in frame.accepted.iter().map(JobAccepted::attempt) {
             if self.call(Event::Accepted { attempt, worker: key }) {
                 self.absorb(&ReportFields::default());
                 self.accepted(attempt);
             }
         }
         frame.rejected.into_iter().for_each(|rejected| self.rejected(key, rejected));
-        for attempt in frame.revoked {
+        for attempt in frame.revoked.into_iter().map(TaskRef::from) {
             let event = Event::Revoked { attempt, worker: key };
             self.unstarted(attempt, key, event, AttemptState::Revoked, None, &ReportFields::default());
         }
@@ -75,9 +75,9 @@ impl Core {
 
     /// A result: judged by the core, written as the end of its attempt, answered after the commit.
     fn result(&mut self, key: WorkerKey, result: JobResult) {
-        let attempt = result.attempt;
+        let attempt = result.attempt();
         let stored = self.scheduler.attempt_row(attempt, key).is_some();
-        let (outcome, ran_ms) = (result.outcome(), result.ran_ms());
+        let (outcome, ran_ms) = (result.scheduler_outcome(), result.ran_ms());
         let event = Event::Result { attempt, worker: key, outcome, ran_ms };
         if !self.call(event) {
             return;
@@ -92,13 +92,13 @@ impl Core {
         let fields = ReportFields {
             reason: (!result.reason.is_empty()).then(|| result.reason.clone().into()),
             exit_code: result.exit_code,
-            started_at: result.started_at,
-            finished_at: result.finished_at,
+            started_at: result.started(),
+            finished_at: result.finished(),
         };
         if verdict.counts()
-            && let (Some(started), Some(finished)) = (result.started_at, result.finished_at)
+            && let (Some(started), Some(finished)) = (result.started(), result.finished())
         {
-            self.count_run(attempt.job, result.ending.as_str(), finished.since(started).as_secs_f64());
+            self.count_run(attempt.job, result.end().as_str(), finished.since(started).as_secs_f64());
         }
         if stored {
             self.keep_links(&result);
@@ -111,8 +111,8 @@ impl Core {
 
     /// Writes down that a job refers to what an attempt left.
     fn keep_links(&mut self, result: &JobResult) {
-        let Some(live) = self.registry.jobs.get(result.attempt.job) else { return };
-        let TaskRef { job, index, member, attempt, .. } = result.attempt;
+        let TaskRef { job, index, member, attempt, .. } = result.attempt();
+        let Some(live) = self.registry.jobs.get(job) else { return };
         let tenant = live.spec.demand().tenant.clone();
         for artifact in &result.artifacts {
             let name = format!("out/{index}/{member}/{attempt}/{}", artifact.name);
@@ -131,7 +131,7 @@ impl Core {
 
     /// Counts what an attempt lost of its output, once that is written: whatever no chunk reported.
     fn count_lost(&mut self, result: &JobResult) {
-        let (attempt, bytes) = (result.attempt, result.log.dropped_bytes);
+        let (attempt, bytes) = (result.attempt(), result.summary().dropped_bytes);
         if bytes > 0 {
             let (losses, metrics) = (Arc::clone(&self.losses), Arc::clone(&self.metrics));
             let count = move || {
@@ -154,12 +154,12 @@ impl Core {
         if verdict != ReportVerdict::Accepted
             && let Some(out) = self.out(key)
         {
-            out.verdicts.push(Judgement { attempt, verdict });
+            out.verdicts.push(Judgement::new(attempt, verdict));
         }
     }
 
     fn started(&mut self, key: WorkerKey, started: &JobStarted) {
-        let attempt = started.attempt;
+        let attempt = started.attempt();
         if !self.call(Event::Started { attempt, worker: key }) {
             return;
         }
@@ -167,7 +167,7 @@ impl Core {
         if verdict.counts() {
             self.accepted(attempt);
             self.trace_started(attempt);
-            let started_at = started.started_at.or(Some(self.wall));
+            let started_at = started.started().or(Some(self.wall));
             let gpu = self.gpu_of(attempt, key);
             self.writes.records.push(Record::Attempt(Box::new(AttemptChange {
                 started_at,
@@ -176,11 +176,11 @@ impl Core {
             })));
         }
         self.answer(key, attempt, verdict);
-        self.absorb(&ReportFields { started_at: started.started_at, ..ReportFields::default() });
+        self.absorb(&ReportFields { started_at: started.started(), ..ReportFields::default() });
     }
 
     fn rejected(&mut self, key: WorkerKey, rejected: Rejected) {
-        let Rejected { attempt, reason } = rejected;
+        let (attempt, reason) = (rejected.attempt(), rejected.reason);
         let event = Event::Rejected { attempt, worker: key, permanent: is_permanent(&reason) };
         // What no other worker would change is what the job fails for.
         let fields =
@@ -225,7 +225,7 @@ impl Core {
             let good = status.health.iter().all(|check| check.ok);
             self.apply(Event::HealthReport { worker: key, good }, &ReportFields::default());
         }
-        if status.state == orlop_core::machine::worker::WorkerState::Draining
+        if status.worker_state() == orlop_core::machine::worker::WorkerState::Draining
             && self.scheduler.worker_view(key).is_some_and(|view| !view.draining)
         {
             let order = orlop_scheduler::event::DrainOrder { deadline: None, host_shutdown: true };
@@ -247,12 +247,12 @@ impl Core {
 
 /// The record of an attempt that ended.
 fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) -> AttemptChange {
-    let state = AttemptState::from(result.ending);
+    let (attempt, state) = (result.attempt(), AttemptState::from(result.end()));
     let has_detail = !(result.outputs.is_empty() && result.artifacts.is_empty() && result.tail.is_empty())
-        || result.log != crate::wire::result::LogSummary::default();
+        || result.summary() != crate::wire::result::LogSummary::default();
     let detail = has_detail.then(|| Box::new(detail(&result)));
-    let usage = result.usage;
-    let usage = (usage != Usage::default()).then_some(usage);
+    let usage = Some(result.used()).filter(|usage| *usage != Usage::default());
+    let (started_at, finished_at) = (result.started(), result.finished().or(Some(wall)));
     let end = AttemptEnd {
         accepted_final,
         exit_code: result.exit_code,
@@ -261,12 +261,7 @@ fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) 
         usage,
         detail,
     };
-    AttemptChange {
-        started_at: result.started_at,
-        finished_at: result.finished_at.or(Some(wall)),
-        end: Some(end),
-        ..AttemptChange::new(result.attempt, state)
-    }
+    AttemptChange { started_at, finished_at, end: Some(end), ..AttemptChange::new(attempt, state) }
 }
 
 /// What else came with a result: the body is a JSON object of `outputs`, `artifacts` and `log`.
@@ -275,7 +270,7 @@ fn detail(result: &JobResult) -> AttemptDetail {
         let crate::wire::result::Artifact { name, sha256, bytes, path, executable } = artifact;
         serde_json::json!({ "name": name, "sha256": sha256, "bytes": bytes, "path": path, "executable": executable })
     };
-    let log = &result.log;
+    let log = result.summary();
     let body = serde_json::json!({
         "outputs": result.outputs,
         "artifacts": result.artifacts.iter().map(artifact).collect::<Vec<_>>(),

@@ -65,12 +65,12 @@ impl Core {
 
     /// A result came and counts.
     pub(super) fn trace_result(&mut self, result: &JobResult) {
-        let attempt = result.attempt;
+        let attempt = result.attempt();
         self.trace_started(attempt);
         if let Some(job) = self.trace_of(attempt) {
             let name = attempt.to_string();
             let (context, run) = (job.named("result", &name), job.named("run", &name));
-            let from = result.finished_at.unwrap_or(self.wall).min(self.wall);
+            let from = result.finished().unwrap_or(self.wall).min(self.wall);
             self.end_span(context, run, "result", from, self.wall, attempt);
         }
     }

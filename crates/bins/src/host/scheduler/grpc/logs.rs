@@ -30,10 +30,7 @@ pub(super) async fn pages(
     Ok(futures::stream::unfold(Some(reader), async |reader| {
         let mut reader = reader?;
         Some(match reader.next().await {
-            Ok(Some(LogNews::Chunks(chunks))) => {
-                let chunks = chunks.into_iter().map(Into::into).collect();
-                (Ok(LogsResponse { chunks, end: false }), Some(reader))
-            }
+            Ok(Some(LogNews::Chunks(chunks))) => (Ok(LogsResponse { chunks, end: false }), Some(reader)),
             Ok(Some(LogNews::End(_))) => (Ok(LogsResponse { chunks: Vec::new(), end: true }), None),
             Ok(None) => return None,
             Err(wrong) => (Err(wrong), None),

@@ -28,7 +28,8 @@ pub(super) async fn fill(handle: &Handle, frame: &mut ServerFrame) {
     let mut resolved = Resolved::default();
     for assign in frame.assign.iter_mut().filter(|assign| !assign.secrets.is_empty()) {
         if let Err(problem) = resolved.attempt(handle, assign).await {
-            let (job, attempt) = (assign.attempt.job, assign.attempt);
+            let attempt = assign.attempt();
+            let job = attempt.job;
             tracing::warn!(target: "orlop::scheduler", %job, %attempt, problem, "an attempt has no secrets");
             let reported = |secret: &mut SecretValue| (secret.value, secret.problem) = (Vec::new(), problem.clone());
             assign.secrets.iter_mut().for_each(reported);
@@ -38,7 +39,7 @@ pub(super) async fn fill(handle: &Handle, frame: &mut ServerFrame) {
 
 impl Resolved {
     async fn attempt(&mut self, handle: &Handle, assign: &mut AssignJob) -> Result<(), String> {
-        let tenant = self.tenant(handle, assign.attempt.job).await?;
+        let tenant = self.tenant(handle, assign.attempt().job).await?;
         let mut bytes = 0;
         for secret in &mut assign.secrets {
             secret.value = self.value(handle, &tenant, &secret.name).await?;

@@ -16,10 +16,11 @@ use super::super::{Closing, Handle, Opened, Registration, Session, Status as Ser
 use super::arrivals::Arrivals;
 use super::join::Entrance;
 use crate::api::auth::{Access, Scope};
+use crate::wire::bound::OnWire as _;
 use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Caller, FramesIn, FramesOut, WorkerHost};
 use crate::wire::session::ServerSession;
-use crate::wire::status::{Allocated, Heartbeat, HeartbeatResponse, Measured, OutboxStatus, WorkerStatus};
+use crate::wire::status::{Heartbeat, HeartbeatResponse, WorkerStatus};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration as Asked};
 
 /// Frames between the session and the transport.
@@ -152,7 +153,7 @@ fn farewell(session: &Session, closing: Closing) -> Option<ServerFrame> {
         Closing::Stopped => (DirectiveKind::Reregister, "the server starts a new term"),
     };
     let directive = Directive { kind: kind.into(), reason: reason.to_owned(), deadline_ms: 0 };
-    Some(ServerFrame { epoch: session.facts().epoch, directive: Some(directive), ..ServerFrame::default() })
+    Some(ServerFrame { directive: Some(directive), ..ServerFrame::of(session.facts().epoch) })
 }
 
 /// Takes frames until the stream ends, then says so.
@@ -204,7 +205,7 @@ impl WorkerHost for Workers {
 
     async fn heartbeat(&self, caller: Caller, beat: Heartbeat) -> Result<HeartbeatResponse, Problem> {
         let healthy = beat.status.as_ref().map(WorkerStatus::is_healthy);
-        let directive = match self.handle.alive(beat.session, healthy, caller.certificate).await {
+        let directive = match self.handle.alive(beat.session(), healthy, caller.certificate).await {
             Ok(alive) if alive.given_up => {
                 let reason = "it was silent for long; register again".to_owned();
                 Some(Directive { kind: DirectiveKind::Reregister.into(), reason, deadline_ms: 0 })
@@ -226,21 +227,11 @@ impl WorkerHost for Workers {
             return Err(error::not_found(format_args!("worker `{worker}`")));
         };
         let said = seen.status.as_deref().cloned();
-        let said = said.unwrap_or_else(|| WorkerStatus {
-            worker,
-            state: seen.view.state,
-            attempts: Vec::new(),
-            allocated: Allocated::default(),
-            measured: Measured::default(),
-            health: Vec::new(),
-            outbox: OutboxStatus::default(),
-            time: None,
-            in_use: Vec::new(),
-        });
-        let reported = WorkerStatus { state: seen.view.state, ..said };
+        let said = said.unwrap_or_else(|| WorkerStatus { worker_id: worker.into(), ..WorkerStatus::default() });
+        let reported = WorkerStatus { state: seen.view.state.number(), ..said };
         // Whose attempts they are is not known here: who does not see everybody's sees none.
         let all = who.scope == Scope::All;
-        Ok(if all { reported } else { WorkerStatus { attempts: Vec::new(), in_use: Vec::new(), ..reported } })
+        Ok(if all { reported } else { WorkerStatus { refs: Vec::new(), in_use: Vec::new(), ..reported } })
     }
 
     async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<TaskRef, Problem> {

@@ -6,11 +6,12 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock, Weak};
 
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
-use orlop_core::spec::job::JobSpec;
+use orlop_core::spec::job::SecretRef;
 use orlop_core::task::Demand;
 
 use super::super::prepare::{Prepared, read};
 use super::ByNumber;
+use crate::wire::frame::Spec;
 
 /// How many specs are kept before those that nobody uses are looked for.
 const SWEEP: usize = 4096;
@@ -24,7 +25,16 @@ pub struct Interned {
     hash: SpecHash,
     body: Box<str>,
     demand: Arc<Demand>,
-    read: OnceLock<Arc<JobSpec>>,
+    ready: OnceLock<ReadySpec>,
+}
+
+/// A specification as it travels to workers.
+#[derive(Debug)]
+pub struct ReadySpec {
+    /// The message.
+    pub message: Arc<Spec>,
+    /// The secrets that go with each attempt.
+    pub secrets: Box<[SecretRef]>,
 }
 
 impl Interned {
@@ -34,16 +44,16 @@ impl Interned {
         &self.demand
     }
 
-    /// What a worker gets.
+    /// What a worker gets, read and written once.
     #[must_use]
-    pub fn spec(&self) -> &Arc<JobSpec> {
-        self.read.get_or_init(|| match read(&self.body) {
-            Ok((spec, _)) => Arc::new(spec),
-            Err(error) => {
+    pub fn ready(&self) -> &ReadySpec {
+        self.ready.get_or_init(|| {
+            let spec = read(&self.body).map(|(spec, _)| spec).unwrap_or_else(|error| {
                 // Its worker refuses one without a command, so that its job ends and says so.
                 tracing::error!(target: "orlop::scheduler", spec = %self.hash, %error, "a specification cannot be read");
-                Arc::default()
-            }
+                Default::default()
+            });
+            ReadySpec { message: Arc::new(Spec::new(self.number, &spec)), secrets: spec.secret_refs.into() }
         })
     }
 
@@ -117,7 +127,7 @@ impl Specs {
             Arc::clone(&spec.demand)
         });
         let interned =
-            Interned { number: self.next, hash: spec.hash, body: spec.body.clone(), demand, read: OnceLock::new() };
+            Interned { number: self.next, hash: spec.hash, body: spec.body.clone(), demand, ready: OnceLock::new() };
         let interned = Arc::new(interned);
         self.next += 1;
         self.numbers.insert(interned.number, Arc::downgrade(&interned));
@@ -129,6 +139,8 @@ impl Specs {
 
 #[cfg(test)]
 mod tests {
+    use orlop_core::spec::job::JobSpec;
+
     use super::*;
 
     fn prepared(word: &str) -> Arc<Prepared> {
@@ -143,9 +155,10 @@ mod tests {
         let (two, _) = specs.intern(&prepared("two"));
         assert_eq!(record.unwrap().hash, prepared("one").hash);
         assert!(Arc::ptr_eq(one.demand(), two.demand()) && one.number != two.number);
-        assert!(one.read.get().is_none() && two.read.get().is_none());
-        assert_eq!(one.spec().command, ["one"]);
-        assert_eq!(one.spec().tenant, Some("physics".parse().unwrap()));
+        assert!(one.ready.get().is_none() && two.ready.get().is_none());
+        let spec = one.ready().message.read().unwrap();
+        assert_eq!((one.ready().message.spec_id, spec.command), (one.number, vec!["one".to_owned()]));
+        assert_eq!(spec.tenant, Some("physics".parse().unwrap()));
         let (again, record) = specs.intern(&prepared("one"));
         assert!(Arc::ptr_eq(&again, &one) && record.is_none(), "its job lives");
     }

@@ -39,7 +39,7 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     let chunks = own(&*shared.store, session, chunks).await?;
     let mut missing: Vec<Missing> = chunks.iter().filter_map(Missing::before).collect();
     let chunk_events = if shared.options.frequent.chunks { chunk_events(shared, &chunks) } else { Vec::new() };
-    let attempts: Vec<TaskRef> = chunks.iter().map(|chunk| chunk.attempt).collect();
+    let attempts: Vec<TaskRef> = chunks.iter().map(LogChunk::attempt).collect();
     let mut kept: Vec<Chunk> = chunks.into_iter().map(stored).collect();
     let guard = &shared.disk_guard;
     if guard.has_none_for_logs() {
@@ -90,19 +90,19 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
 /// The events of chunks: one for those of a stream that follow one another.
 fn chunk_events(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
     let time = shared.clock.wall().to_string();
-    let runs = chunks.chunk_by(|one, next| (one.attempt, one.stream) == (next.attempt, next.stream));
+    let runs = chunks.chunk_by(|one, next| (one.r#ref, one.stream) == (next.r#ref, next.stream));
     let body = |run: &[LogChunk]| {
         let (first, last) = (run.first()?, run.last()?);
         let bytes: usize = run.iter().map(|chunk| chunk.data.len()).sum();
-        let stream = first.stream.as_str();
+        let (attempt, stream) = (first.attempt(), first.source().as_str());
         let data = json!({ "stream": stream, "first_seq": first.seq, "last_seq": last.seq, "bytes": bytes });
         Some(EventBody {
             kind: "log.chunk".to_owned(),
             time: time.clone(),
-            job: Some(first.attempt.job.to_string()),
-            index: Some(first.attempt.index),
-            attempt: Some(first.attempt.attempt),
-            epoch: Some(first.attempt.epoch.0),
+            job: Some(attempt.job.to_string()),
+            index: Some(attempt.index),
+            attempt: Some(attempt.attempt),
+            epoch: Some(attempt.epoch.0),
             data,
             ..EventBody::default()
         })
@@ -113,8 +113,8 @@ fn chunk_events(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
 /// Before ends come that tell of output that is missing: finds out what was counted of it before this server started.
 pub(in super::super) async fn expect_ends(shared: &Shared, results: &[JobResult]) {
     let Some(logs) = &shared.options.logs else { return };
-    let lost = results.iter().filter(|result| result.log.dropped_bytes > 0);
-    let attempts: Vec<TaskRef> = lost.map(|result| result.attempt).collect();
+    let lost = results.iter().filter(|result| result.summary().dropped_bytes > 0);
+    let attempts: Vec<TaskRef> = lost.map(JobResult::attempt).collect();
     if attempts.is_empty() {
         return;
     }
@@ -139,8 +139,7 @@ struct Missing {
 
 impl Missing {
     fn before(chunk: &LogChunk) -> Option<Self> {
-        let gap = chunk.gap?;
-        Some(Self { attempt: chunk.attempt, seq: chunk.seq, bytes: gap.bytes })
+        Some(Self { attempt: chunk.attempt(), seq: chunk.seq, bytes: chunk.gap?.bytes })
     }
 }
 
@@ -163,19 +162,20 @@ async fn own(reads: &dyn FleetReads, session: &Session, chunks: Vec<LogChunk>) -
     let mut known: BTreeMap<TaskRef, bool> = BTreeMap::new();
     let mut own = Vec::with_capacity(chunks.len());
     for chunk in chunks {
-        let owned = match known.get(&chunk.attempt).copied().or_else(|| session.owns(chunk.attempt)) {
+        let attempt = chunk.attempt();
+        let owned = match known.get(&attempt).copied().or_else(|| session.owns(attempt)) {
             Some(owned) => owned,
             None => {
-                let owned = assigned(reads, session, chunk.attempt).await?;
-                session.remember(chunk.attempt, owned);
+                let owned = assigned(reads, session, attempt).await?;
+                session.remember(attempt, owned);
                 owned
             }
         };
-        known.insert(chunk.attempt, owned);
+        known.insert(attempt, owned);
         if owned {
             own.push(chunk);
         } else {
-            let (worker, attempt) = (&session.facts().worker, chunk.attempt);
+            let worker = &session.facts().worker;
             tracing::warn!(target: "orlop::scheduler", %worker, %attempt, "a log of another's attempt was refused");
         }
     }
@@ -190,12 +190,12 @@ async fn assigned(reads: &dyn FleetReads, session: &Session, attempt: TaskRef) -
 }
 
 fn stored(chunk: LogChunk) -> Chunk {
-    let gap = chunk.gap.unwrap_or_default();
+    let gap = chunk.missing().unwrap_or_default();
     Chunk {
-        key: key(chunk.attempt),
-        stream: chunk.stream,
+        key: key(chunk.attempt()),
+        stream: chunk.source(),
         seq: chunk.seq,
-        time: chunk.time.unwrap_or_default(),
+        time: chunk.written().unwrap_or_default(),
         gap: Gap { chunks: u32::try_from(gap.chunks).unwrap_or(u32::MAX), bytes: gap.bytes },
         data: chunk.data.to_vec(),
     }

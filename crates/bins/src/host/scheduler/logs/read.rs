@@ -239,14 +239,7 @@ impl LogReader {
         let last = body["log"]["last_seq"].as_u64().unwrap_or_default();
         if last == 0 {
             let given = std::mem::replace(&mut current.tail, true) || current.after > 0 || detail.tail.is_empty();
-            let tail = LogChunk {
-                attempt: current.id,
-                stream: LogStream::Stdout,
-                seq: 1,
-                time: attempt.finished_at,
-                data: detail.tail.into(),
-                gap: None,
-            };
+            let tail = LogChunk::new(current.id, LogStream::Stdout, 1, detail.tail).with(attempt.finished_at, None);
             let reported =
                 !given && self.order.stream.is_none_or(|stream| stream == LogStream::Stdout) && self.wanted(&tail);
             return Ok(reported.then(|| Step::News(LogNews::Chunks(vec![tail]))));
@@ -262,8 +255,7 @@ impl LogReader {
         }
         let missing = LogGap { chunks: last - current.seen.max(current.after), bytes: 0 };
         (current.after, current.seen) = (last, last);
-        let (attempt, stream) = (current.id, LogStream::System);
-        let gap = LogChunk { attempt, stream, seq: last, time: None, data: bytes::Bytes::new(), gap: Some(missing) };
+        let gap = LogChunk::new(current.id, LogStream::System, last, Vec::new()).with(None, Some(missing));
         Ok(Some(Step::News(LogNews::Chunks(vec![gap]))))
     }
 
@@ -355,7 +347,7 @@ impl LogReader {
     }
 
     fn wanted(&self, chunk: &LogChunk) -> bool {
-        self.order.since.is_none_or(|since| chunk.time.is_none_or(|time| time >= since))
+        self.order.since.is_none_or(|since| chunk.written().is_none_or(|time| time >= since))
     }
 
     /// Chunks that are kept beyond the last that was given.
@@ -390,12 +382,6 @@ fn key(id: &TaskRef) -> LogKey {
 /// A chunk as it is reported; `missing` are the positions between it and the one before.
 fn log_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
     let gap = LogGap { chunks: u64::from(chunk.gap.chunks).max(missing), bytes: chunk.gap.bytes };
-    LogChunk {
-        attempt: *id,
-        stream: chunk.stream,
-        seq: chunk.seq,
-        time: Some(chunk.time),
-        data: chunk.data.into(),
-        gap: (gap != LogGap::default()).then_some(gap),
-    }
+    let gap = (gap != LogGap::default()).then_some(gap);
+    LogChunk::new(*id, chunk.stream, chunk.seq, chunk.data).with(Some(chunk.time), gap)
 }

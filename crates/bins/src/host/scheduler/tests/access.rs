@@ -212,8 +212,8 @@ async fn workers_of_other_tenants_are_not_there() {
         let (job, epoch) = (JobId::from_u64(77), Epoch(1));
         let attempt = TaskRef { job, index: 0, member: 0, attempt: 1, epoch };
         let in_use = vec![AttemptUse::of(attempt, 1, 1)];
-        let worker = id.parse().unwrap();
-        agent.report(WorkerStatus { worker, attempts: vec![attempt], in_use, ..status(0.0) }).await;
+        let (worker_id, refs) = (id.to_owned(), vec![attempt.into()]);
+        agent.report(WorkerStatus { worker_id, refs, in_use, ..status(0.0) }).await;
         agent.beat().await;
     }
     let token = guarded.token(Role::Operator, &["physics"]).await;
@@ -236,9 +236,9 @@ async fn workers_of_other_tenants_are_not_there() {
         );
         let placed = ours.place(&id, job).await.unwrap_err().code;
         assert_eq!(placed == Code::NotFound, !seen, "{id}: {placed:?}");
-        let all = admin.worker_status(&id).await.ok().map(|all| (all.attempts.len(), all.in_use.len()));
+        let all = admin.worker_status(&id).await.ok().map(|all| (all.refs.len(), all.in_use.len()));
         assert_eq!(all, (id.as_str() != "w-none").then_some((1, 1)));
-        let shown = status.ok().map(|status| (status.attempts.len(), status.in_use.len()));
+        let shown = status.ok().map(|status| (status.refs.len(), status.in_use.len()));
         assert_eq!(shown, seen.then_some((0, 0)), "whose they are, nobody said");
     }
     guarded.stop.stop();

@@ -14,7 +14,8 @@ use orlop_scheduler::job::Runtime;
 
 use super::super::{Closing, Handle, Registration, Session};
 use super::fixture::until;
-use crate::wire::frame::{Hello, Live, LiveState, ServerFrame, Welcome, WorkerFrame};
+use crate::wire::attempt::{CancelJob, JobStarted, Process};
+use crate::wire::frame::{AttemptState, Hello, LiveAttempt, OutboxRange, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::result::JobResult;
 use crate::wire::status::WorkerStatus;
 
@@ -31,7 +32,7 @@ pub(super) struct Agent {
     /// Frames that were not acknowledged, by number.
     pub(super) spool: BTreeMap<u64, WorkerFrame>,
     /// What it holds.
-    pub(super) live: BTreeMap<TaskRef, LiveState>,
+    pub(super) live: BTreeMap<TaskRef, AttemptState>,
     /// What it was asked to end.
     pub(super) told_to_end: BTreeSet<TaskRef>,
     pub(super) closed: Option<Closing>,
@@ -134,21 +135,20 @@ impl Agent {
 
     /// Opens the stream of its session.
     pub(super) async fn open(&mut self, spooled: u64) -> Result<Welcome, Problem> {
-        let live = self.live.iter().map(|(&attempt, &state)| Live { attempt, state, started_at: None });
+        let live = self.live.iter().map(|(&attempt, &state)| LiveAttempt::new(attempt, state, None));
         let hello = Hello {
-            session: self.session.id(),
-            highest_epoch: self.session.facts().epoch,
+            session_id: self.session.id().as_bytes().to_vec(),
+            highest_epoch: self.session.facts().epoch.0,
             last_server_seq: self.heard,
             live: live.collect(),
-            first_spooled: self.seq + 1,
-            spooled,
+            outbox: Some(OutboxRange { first_seq: self.seq + 1, count: spooled }),
         };
         let opened = self.handle.open_stream(hello, None).await?;
         self.stream = opened.stream;
         self.acked = opened.welcome.ack;
         let welcome = opened.welcome.welcome.unwrap();
         for attempt in welcome.kill.iter().chain(&welcome.settled) {
-            self.live.remove(attempt);
+            self.live.remove(&TaskRef::from(*attempt));
         }
         Ok(welcome)
     }
@@ -161,10 +161,10 @@ impl Agent {
             self.acked = self.acked.max(frame.ack);
             self.heard = self.heard.max(frame.seq);
             self.spool = self.spool.split_off(&(self.acked + 1));
-            self.told_to_end.extend(frame.cancel.iter().map(|cancel| cancel.attempt));
+            self.told_to_end.extend(frame.cancel.iter().map(CancelJob::attempt));
             for assign in &frame.assign {
-                self.live.insert(assign.attempt, LiveState::Accepted);
-                assigned.push(assign.attempt);
+                self.live.insert(assign.attempt(), AttemptState::Accepted);
+                assigned.push(assign.attempt());
             }
             self.received.push(frame);
         }
@@ -200,7 +200,7 @@ impl Agent {
     /// Sends a frame that is to be acknowledged.
     pub(super) async fn send(&mut self, frame: WorkerFrame) {
         self.seq += 1;
-        let (seq, ack, epoch) = (self.seq, self.heard, self.session.facts().epoch);
+        let (seq, ack, epoch) = (self.seq, self.heard, self.session.facts().epoch.0);
         let frame = WorkerFrame { seq, ack, epoch, ..frame };
         self.spool.insert(self.seq, frame.clone());
         // A stream that is over is seen when listening.
@@ -211,7 +211,7 @@ impl Agent {
     /// received. Gives how far the server said it was, and the number of the frame.
     pub(super) async fn send_and_break(&mut self, frame: WorkerFrame) -> (u64, u64) {
         self.seq += 1;
-        let (seq, ack, epoch) = (self.seq, self.heard, self.session.facts().epoch);
+        let (seq, ack, epoch) = (self.seq, self.heard, self.session.facts().epoch.0);
         let frame = WorkerFrame { seq, ack, epoch, ..frame };
         self.spool.insert(seq, frame.clone());
         {
@@ -227,12 +227,8 @@ impl Agent {
     }
 
     pub(super) async fn start(&mut self, attempt: TaskRef) {
-        self.live.insert(attempt, LiveState::Running);
-        let started = crate::wire::attempt::JobStarted {
-            attempt,
-            process: crate::wire::attempt::Process::Pid(1),
-            started_at: None,
-        };
+        self.live.insert(attempt, AttemptState::Running);
+        let started = JobStarted::new(attempt, Some(Process::Pid(1)), None);
         self.send(WorkerFrame { started: vec![started], ..WorkerFrame::default() }).await;
     }
 
@@ -258,7 +254,7 @@ impl Agent {
 
     /// A heartbeat over the stream, with what it says of itself.
     pub(super) async fn report(&self, status: WorkerStatus) {
-        let epoch = self.session.facts().epoch;
+        let epoch = self.session.facts().epoch.0;
         let frame = WorkerFrame { ack: self.heard, epoch, status: Some(status), ..WorkerFrame::default() };
         self.handle.frame(&self.session, self.stream, frame).await.unwrap();
     }

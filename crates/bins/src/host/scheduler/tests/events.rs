@@ -1,6 +1,5 @@
 //! Events of the bus: which are reported, to whom they belong, and which only where they are asked for.
 
-use bytes::Bytes;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::ports::bus::{Delivery, EventBody, SubjectFilter, Subscription};
 use orlop_core::task::LogStream;
@@ -36,14 +35,7 @@ async fn heard(frequent: Frequent) -> Vec<EventBody> {
     fixture.submit(&[json!({ "correlation_id": "c-1" })]).await;
     let attempt = agent.given(1).await[0];
     agent.beat().await;
-    let chunk = |seq, text: &'static str| LogChunk {
-        attempt,
-        stream: LogStream::Stdout,
-        seq,
-        time: None,
-        data: Bytes::from_static(text.as_bytes()),
-        gap: None,
-    };
+    let chunk = |seq, text: &'static str| LogChunk::new(attempt, LogStream::Stdout, seq, text);
     agent.send(WorkerFrame { logs: vec![chunk(1, "hush\n"), chunk(2, "more\n")], ..WorkerFrame::default() }).await;
     agent.all_acknowledged().await;
     fixture.handle().set_tenant(tenant(), None, Some(Quota::default())).await.unwrap();

@@ -11,12 +11,13 @@ use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AuditFilter, Page};
 use orlop_core::task::{LogStream, TaskEnd, TaskRef};
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::super::{Options, Stop, grpc};
 use super::agent::offer;
 use super::fixture::{Fixture, SOON, interface, spec};
-use crate::wire::frame::{DirectiveKind, Hello, ServerFrame, WorkerFrame};
-use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, WorkerClient};
+use crate::wire::frame::{DirectiveKind, Hello, OutboxRange, ServerFrame, WorkerFrame};
+use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening, WorkerClient};
 use crate::wire::job::Submission;
 use crate::wire::result::{JobResult, LogChunk};
 use crate::wire::v1::{ListJobsRequest, LogsRequest};
@@ -68,16 +69,14 @@ impl Wire {
     }
 
     /// Opens a stream with a hello.
-    async fn open(&self, registered: &Registered) -> (FrameSink, Frames) {
+    async fn open(&self, registered: &Registered) -> (mpsc::Sender<WorkerFrame>, Frames) {
         let hello = Hello {
-            session: registered.session,
-            highest_epoch: registered.epoch,
-            last_server_seq: 0,
-            live: Vec::new(),
-            first_spooled: 1,
-            spooled: 0,
+            session_id: registered.session.as_bytes().to_vec(),
+            highest_epoch: registered.epoch.0,
+            outbox: Some(OutboxRange { first_seq: 1, count: 0 }),
+            ..Hello::default()
         };
-        let first = WorkerFrame { epoch: registered.epoch, hello: Some(hello), ..WorkerFrame::default() };
+        let first = WorkerFrame { epoch: registered.epoch.0, hello: Some(hello), ..WorkerFrame::default() };
         self.workers.stream(first).await.unwrap()
     }
 }
@@ -100,9 +99,9 @@ async fn a_job_runs_over_the_wire() {
     let (assigned, sent) = (frame.assign[0].clone(), frame.specs[0].clone());
     assert_eq!((assigned.spec_id, assigned.timeout_ms), (sent.spec_id, 5000));
     let job = taken.jobs()[0];
-    assert_eq!(assigned.attempt.job, job);
-    to.send(logged(1, frame.seq, assigned.attempt)).await.unwrap();
-    to.send(result(2, frame.seq, assigned.attempt)).await.unwrap();
+    assert_eq!(assigned.attempt().job, job);
+    to.send(logged(1, frame.seq, assigned.attempt())).await.unwrap();
+    to.send(result(2, frame.seq, assigned.attempt())).await.unwrap();
     let ended = wire.jobs.job(job, None, Duration::from_secs(60)).await.unwrap();
     assert_eq!(
         (ended.known_state(), ended.exit_code, ended.name.as_str()),
@@ -124,22 +123,15 @@ async fn a_job_runs_over_the_wire() {
 fn result(seq: u64, ack: u64, attempt: TaskRef) -> WorkerFrame {
     let outputs = [("answer".to_owned(), "42".to_owned())].into();
     let result = JobResult { exit_code: Some(0), outputs, ..JobResult::new(attempt, TaskEnd::Succeeded) };
-    WorkerFrame { seq, ack, epoch: attempt.epoch, results: vec![result], ..WorkerFrame::default() }
+    WorkerFrame { seq, ack, epoch: attempt.epoch.0, results: vec![result], ..WorkerFrame::default() }
 }
 
 /// Logs of an attempt, and of one that is not this worker's.
 fn logged(seq: u64, ack: u64, attempt: TaskRef) -> WorkerFrame {
-    let chunk = |attempt, text: &'static str| LogChunk {
-        attempt,
-        stream: LogStream::Stdout,
-        seq: 1,
-        time: None,
-        data: text.into(),
-        gap: None,
-    };
+    let chunk = |attempt, text: &'static str| LogChunk::new(attempt, LogStream::Stdout, 1, text);
     let other = TaskRef { attempt: 7, ..attempt };
     let logs = vec![chunk(attempt, "forty-two\n"), chunk(other, "stolen\n")];
-    WorkerFrame { seq, ack, epoch: attempt.epoch, logs, ..WorkerFrame::default() }
+    WorkerFrame { seq, ack, epoch: attempt.epoch.0, logs, ..WorkerFrame::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,11 +10,13 @@ use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef};
 use orlop_core::testing::fleet_store::MemoryFleet;
+use orlop_core::time::Time;
 use serde_json::json;
 
 use super::super::{LogNews, LogOrder, LogReader, Options, Stop};
 use super::agent::Agent;
 use super::fixture::{Fixture, SOON, until};
+use crate::wire::bound::OnWire as _;
 use crate::wire::frame::WorkerFrame;
 use crate::wire::result::{JobResult, LogChunk, LogSummary};
 
@@ -25,9 +27,11 @@ struct Logged {
     _folder: tempfile::TempDir,
 }
 
+/// When all chunks are written.
+const WRITTEN: Time = Time::from_millis(1);
+
 fn chunk(attempt: TaskRef, seq: u64, text: &'static str) -> LogChunk {
-    let (stream, data) = (LogStream::Stdout, Bytes::from_static(text.as_bytes()));
-    LogChunk { attempt, stream, seq, time: None, data, gap: None }
+    LogChunk::new(attempt, LogStream::Stdout, seq, text).with(Some(WRITTEN), None)
 }
 
 fn frame(chunks: &[LogChunk]) -> WorkerFrame {
@@ -36,7 +40,7 @@ fn frame(chunks: &[LogChunk]) -> WorkerFrame {
 
 /// A result that says how many chunks there are.
 fn result(attempt: TaskRef, ending: TaskEnd, last_seq: u64) -> WorkerFrame {
-    let log = LogSummary { last_seq, ..LogSummary::default() };
+    let log = Some(LogSummary { last_seq, ..LogSummary::default() });
     let results = vec![JobResult { log, exit_code: Some(1), ..JobResult::new(attempt, ending) }];
     WorkerFrame { results, ..WorkerFrame::default() }
 }
@@ -69,8 +73,8 @@ async fn next(reader: &mut LogReader) -> LogNews {
 
 fn shown(chunks: &[LogChunk]) -> String {
     let one = |chunk: &LogChunk| {
-        let gap = chunk.gap.map(|gap| format!("[-{}]", gap.chunks)).unwrap_or_default();
-        format!("{gap}{}:{}", chunk.attempt.attempt, String::from_utf8_lossy(&chunk.data))
+        let gap = chunk.missing().map(|gap| format!("[-{}]", gap.chunks)).unwrap_or_default();
+        format!("{gap}{}:{}", chunk.attempt().attempt, String::from_utf8_lossy(&chunk.data))
     };
     chunks.iter().map(one).collect::<Vec<_>>().join(" ")
 }
@@ -93,9 +97,9 @@ async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
     let given = at.agent.given(1).await[0];
     at.agent.start(given).await;
     at.agent.send(frame(&[chunk(given, 1, "one")])).await;
-    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![reported(chunk(given, 1, "one"))]));
+    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![chunk(given, 1, "one")]));
     at.agent.send(frame(&[chunk(given, 2, "two")])).await;
-    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![reported(chunk(given, 2, "two"))]));
+    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![chunk(given, 2, "two")]));
     at.agent.live.clear();
     at.agent.send(result(given, TaskEnd::Failed, 2)).await;
     at.fixture.reaches(job, JobState::Backoff).await;
@@ -116,11 +120,6 @@ async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
         let refused = LogReader::open(at.fixture.handle(), at.stop.clone(), wrong).await.unwrap_err();
         assert_eq!(refused.code, Code::NotFound);
     }
-}
-
-/// A chunk as it comes back: it was given no time.
-fn reported(chunk: LogChunk) -> LogChunk {
-    LogChunk { time: Some(orlop_core::time::Time::EPOCH), ..chunk }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,8 +155,8 @@ async fn what_is_missing_is_reported_and_streams_can_be_chosen() {
     let job = at.job(json!({})).await;
     let given = at.agent.given(1).await[0];
     let gap = Some(LogGap { chunks: 1, bytes: 7 });
-    let error = LogChunk { stream: LogStream::Stderr, ..chunk(given, 4, "err") };
-    at.agent.send(frame(&[LogChunk { gap, ..chunk(given, 2, "a") }, error, chunk(given, 5, "b")])).await;
+    let error = LogChunk { stream: LogStream::Stderr.number(), ..chunk(given, 4, "err") };
+    at.agent.send(frame(&[chunk(given, 2, "a").with(Some(WRITTEN), gap), error, chunk(given, 5, "b")])).await;
     at.agent.live.clear();
     at.agent.send(result(given, TaskEnd::Succeeded, 5)).await;
     at.fixture.reaches(job, JobState::Completed).await;
@@ -165,7 +164,7 @@ async fn what_is_missing_is_reported_and_streams_can_be_chosen() {
     assert_eq!(at.all(order).await.0, "[-1]1:a [-1]1:err 1:b");
     assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stderr), ..order }).await.0, "1:err");
     assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stdout), ..order }).await.0, "[-1]1:a 1:b");
-    let late = orlop_core::time::Time::from_millis(1);
+    let late = WRITTEN.plus(Duration::from_millis(1));
     assert_eq!(at.all(LogOrder { since: Some(late), ..order }).await.0, "", "all of it is older");
 }
 
@@ -178,10 +177,10 @@ async fn what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     let dropped = || metrics.transport.log_dropped_bytes.of(["worker"]).get();
     // Ends are counted once they are written, which who reads the store may see before.
     let comes_to = async |bytes| until("the count", async || (dropped() >= bytes).then_some(())).await;
-    let gap = |attempt, seq, bytes| LogChunk { gap: Some(LogGap { chunks: 1, bytes }), ..chunk(attempt, seq, "x") };
+    let gap = |attempt, seq, bytes| chunk(attempt, seq, "x").with(Some(WRITTEN), Some(LogGap { chunks: 1, bytes }));
     let ended = |attempt, dropped_bytes| {
         let mut frame = result(attempt, TaskEnd::Succeeded, 2);
-        frame.results[0].log.dropped_bytes = dropped_bytes;
+        frame.results[0].log.as_mut().unwrap().dropped_bytes = dropped_bytes;
         frame
     };
     for _ in 0..2 {

@@ -9,7 +9,8 @@ use super::super::WorkerOrder;
 use super::super::clock::Clock as _;
 use super::agent::Agent;
 use super::fixture::Fixture;
-use crate::wire::frame::{Hello, WorkerFrame};
+use crate::wire::attempt::JobAccepted;
+use crate::wire::frame::{Hello, OutboxRange, WorkerFrame};
 use crate::wire::identity::{Authority, Csr, PeerCertificate};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +23,7 @@ async fn a_placement_is_answered_once_the_worker_has_accepted() {
         let job = fixture.submit(&[json!({})]).await[0];
         let accept = async {
             let attempt = agent.given(1).await[0];
-            agent.send(WorkerFrame { accepted: vec![attempt], ..WorkerFrame::default() }).await;
+            agent.send(WorkerFrame { accepted: vec![JobAccepted::new(attempt)], ..WorkerFrame::default() }).await;
             attempt
         };
         // Both in one batch, unless the loop was quicker: then the round has placed the job before.
@@ -49,12 +50,10 @@ async fn a_session_is_good_with_the_certificate_of_its_worker_only() {
         PeerCertificate::new(authority.sign(&request, &worker.parse().unwrap(), now).unwrap())
     };
     let hello = || Hello {
-        session: agent.session.id(),
-        highest_epoch: agent.session.facts().epoch,
-        last_server_seq: 0,
-        live: Vec::new(),
-        first_spooled: 1,
-        spooled: 0,
+        session_id: agent.session.id().as_bytes().to_vec(),
+        highest_epoch: agent.session.facts().epoch.0,
+        outbox: Some(OutboxRange { first_seq: 1, count: 0 }),
+        ..Hello::default()
     };
     let foreign = fixture.handle().open_stream(hello(), Some(of("w2"))).await.unwrap_err();
     assert_eq!(foreign.code, Code::Forbidden, "{foreign}");

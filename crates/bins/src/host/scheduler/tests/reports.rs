@@ -6,19 +6,15 @@ use orlop_core::machine::worker::WorkerState;
 
 use super::agent::Agent;
 use super::fixture::{Fixture, until};
-use crate::wire::status::{Allocated, Measured, OutboxStatus, WorkerStatus};
+use crate::wire::bound::OnWire as _;
+use crate::wire::status::{Measured, WorkerStatus};
 
 pub(super) fn status(cpu_percent: f64) -> WorkerStatus {
     WorkerStatus {
-        worker: "w1".parse().unwrap(),
-        state: WorkerState::Available,
-        attempts: Vec::new(),
-        allocated: Allocated::default(),
-        measured: Measured { cpu_percent, ..Measured::default() },
-        health: Vec::new(),
-        outbox: OutboxStatus::default(),
-        time: None,
-        in_use: Vec::new(),
+        worker_id: "w1".to_owned(),
+        state: WorkerState::Available.number(),
+        measured: Some(Measured { cpu_percent, ..Measured::default() }),
+        ..WorkerStatus::default()
     }
 }
 
@@ -28,7 +24,7 @@ async fn what_an_idle_worker_measures_is_in_the_next_snapshot() {
     let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
     let shown = || {
         let snapshot = fixture.handle().snapshot();
-        snapshot.workers.values().next().and_then(|worker| Some(worker.status.as_ref()?.measured.cpu_percent))
+        snapshot.workers.values().next().and_then(|worker| Some(worker.status.as_ref()?.finite().cpu_percent))
     };
     for percent in [10.0, 20.0, 30.0] {
         agent.report(status(percent)).await;

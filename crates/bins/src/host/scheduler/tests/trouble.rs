@@ -17,7 +17,7 @@ use serde_json::json;
 use super::super::{Closing, Status, WorkerOrder};
 use super::agent::{Agent, offer};
 use super::fixture::{Fixture, batch, until};
-use crate::wire::frame::{Directive, DirectiveKind};
+use crate::wire::frame::{Directive, DirectiveKind, Judgement, refs};
 
 const REASSIGN: Duration = Duration::from_millis(30_100);
 
@@ -44,7 +44,7 @@ async fn a_worker_that_stays_away_loses_its_attempts_to_others() {
     assert_eq!((second.job, second.attempt), (job, 2));
     assert!(one.is_given_up().await, "a sign of life does not bring back what runs elsewhere");
     let welcome = one.rejoin(&fixture.handle()).await.unwrap();
-    assert_eq!(welcome.kill, [first], "the older token is stale");
+    assert_eq!(welcome.kill, refs([first]), "the older token is stale");
     assert!(!one.is_given_up().await);
     one.end(&[first], TaskEnd::Succeeded).await;
     one.all_acknowledged().await;
@@ -75,12 +75,12 @@ async fn late_results_of_the_newest_token_are_adopted() {
     fixture.reaches(job, JobState::Queued).await;
     assert_eq!(fixture.attempts(job).await[0].state, AttemptState::Lost);
     let welcome = agent.rejoin(&fixture.handle()).await.unwrap();
-    assert_eq!(welcome.keep, [attempt]);
+    assert_eq!(welcome.keep, refs([attempt]));
     fixture.reaches(job, JobState::Running).await;
     assert_eq!(fixture.attempts(job).await[0].state, AttemptState::Running, "as a restart has to find it");
     fixture.crash();
     fixture.start().await;
-    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, [attempt]);
+    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, refs([attempt]));
     agent.end(&[attempt], TaskEnd::Succeeded).await;
     fixture.handle().ended(job).await.unwrap();
     assert_eq!(fixture.attempts(job).await.len(), 1);
@@ -104,11 +104,11 @@ async fn a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_ended_m
     agent.spool.insert(3, agent.result_frame(&given[..1], TaskEnd::Succeeded));
     agent.live.remove(&given[0]);
     let welcome = agent.rejoin(&fixture.handle()).await.unwrap();
-    assert_eq!(welcome.keep, [given[1]]);
+    assert_eq!(welcome.keep, refs([given[1]]));
     fixture.reaches(job, JobState::Running).await;
     fixture.crash();
     fixture.start().await;
-    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, [given[1]]);
+    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, refs([given[1]]));
     agent.end(&given[1..], TaskEnd::Succeeded).await;
     fixture.handle().ended(job).await.unwrap();
     assert_eq!(fixture.state(job).await, JobState::Completed);
@@ -141,15 +141,15 @@ async fn a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
     agent.start(first).await;
     let flexible = fixture.submit(&[asks(any)]).await[0];
     let second = agent.given(1).await[0];
-    let reported = agent.received.iter().flat_map(|frame| &frame.assign).find(|assign| assign.attempt == second);
-    assert_eq!(reported.unwrap().gpu.as_ref().unwrap().model.as_str(), "h100");
+    let reported = agent.received.iter().flat_map(|frame| &frame.assign).find(|assign| assign.attempt() == second);
+    assert_eq!(reported.unwrap().charged_gpu().unwrap().model.as_str(), "h100");
     agent.start(second).await;
     agent.end(&[first], TaskEnd::Succeeded).await;
     agent.all_acknowledged().await;
     assert_eq!(fixture.attempts(flexible).await[0].attempt.gpu.as_ref().unwrap().model.as_str(), "h100");
     fixture.crash();
     fixture.start().await;
-    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, [second]);
+    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, refs([second]));
     let waits = fixture.submit(&[asks(h100)]).await[0];
     let runs = fixture.submit(&[asks(a100)]).await[0];
     assert_eq!(agent.given(1).await[0].job, runs);
@@ -185,7 +185,7 @@ async fn a_repeated_result_is_a_duplicate() {
     agent.end(&[attempt], TaskEnd::Failed).await;
     agent.all_acknowledged().await;
     let verdicts: Vec<ReportVerdict> =
-        agent.received.iter().flat_map(|frame| &frame.verdicts).map(|judged| judged.verdict).collect();
+        agent.received.iter().flat_map(|frame| &frame.verdicts).map(Judgement::worth).collect();
     assert_eq!(verdicts, [ReportVerdict::Duplicate]);
     assert_eq!(fixture.state(job).await, JobState::Completed);
 }
@@ -213,7 +213,7 @@ async fn what_ended_before_a_restart_is_judged_by_what_is_stored() {
     while verdicts.len() < given.len() {
         agent.listen().await;
         let reported = agent.received.iter().flat_map(|frame| &frame.verdicts);
-        verdicts.extend(reported.map(|judged| (judged.attempt, judged.verdict)));
+        verdicts.extend(reported.map(|judged| (judged.attempt(), judged.worth())));
     }
     let expected = [ReportVerdict::Duplicate, ReportVerdict::Stale, ReportVerdict::Unknown, ReportVerdict::Unknown];
     assert_eq!(given.map(|attempt| verdicts[&attempt]), expected);

@@ -23,8 +23,8 @@ impl Core {
         at: Time,
         acts: &mut Vec<Act>,
     ) -> io::Result<()> {
-        let id = cancel.attempt;
-        let cause = match cancel.reason {
+        let id = cancel.attempt();
+        let cause = match cancel.why() {
             CancelReason::Preempted | CancelReason::Drain => Cause::Preempt,
             CancelReason::User | CancelReason::Timeout | CancelReason::Stale | CancelReason::Gang => Cause::Cancel,
         };
@@ -61,7 +61,7 @@ impl Core {
     /// When the spool cannot be written.
     pub(in crate::host::worker) fn revoke(&mut self, id: TaskRef) -> io::Result<()> {
         for waiting in self.parked.values_mut() {
-            waiting.retain(|assign| assign.attempt != id);
+            waiting.retain(|assign| assign.attempt() != id);
         }
         self.parked.retain(|_, waiting| !waiting.is_empty());
         if self.drop_waiting(id)? || !self.attempts.contains_key(&id) {

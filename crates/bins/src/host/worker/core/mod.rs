@@ -156,7 +156,7 @@ impl Core {
         now: Instant,
         acts: &mut Vec<Act>,
     ) -> io::Result<()> {
-        let id = assign.attempt;
+        let id = assign.attempt();
         if self.attempts.contains_key(&id) {
             return Ok(());
         }
@@ -168,13 +168,13 @@ impl Core {
             return self.spool.rejected(id, "runtime");
         }
         // Who inherits a slot gets its devices with it.
-        let inherits = assign.mode == StartMode::Inherit && !self.slots.is_vacant(&work.kind);
+        let mode = assign.start_mode();
+        let inherits = mode == StartMode::Inherit && !self.slots.is_vacant(&work.kind);
         let devices = if inherits { Ok(Devices::to_come(&work)) } else { self.take_devices(id, &work, &assign) };
         let devices = match devices {
             Ok(devices) => devices,
             Err(lacking) => return self.spool.rejected(id, lacking),
         };
-        let mode = assign.mode;
         let traced = self.traced.take_on(id, &assign.traceparent, &assign.correlation_id);
         let trace =
             if traced { (assign.traceparent.clone(), assign.correlation_id.clone()) } else { Default::default() };
@@ -239,7 +239,8 @@ impl Core {
 
     /// Picks the devices and units of an attempt; else what is lacking.
     fn take_devices(&mut self, id: TaskRef, work: &Work, assign: &AssignJob) -> Result<Devices, &'static str> {
-        let charged = Charged { hint: &assign.device_hint, kind: assign.gpu.as_deref() };
+        let gpu = assign.charged_gpu();
+        let charged = Charged { hint: &assign.device_hint, kind: gpu.as_ref() };
         let gpus = self.ledger.take(id, &work.gpus, charged).ok_or("gpu")?;
         match self.extras.take(id, &work.extras) {
             Some(extras) => Ok(Devices { gpus, extras }),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
 use orlop_cloud::runtime::worker::Cause;
 use tokio::time::timeout;
 
@@ -79,10 +80,10 @@ impl Session {
         let Some(frame) = self.outbox.next(&mut self.shared.lock(), Some(reason)) else { return Ok(()) };
         tracing::info!(worker = %self.state.worker, reason, "goodbye");
         let seq = frame.seq;
-        self.put(stream, frame).await?;
+        self.put(&stream.out, frame).await?;
         // Anyone who ends at once takes along what the connection has not sent yet.
         let heard = async {
-            while let Some(Ok(frame)) = stream.back.recv().await {
+            while let Some(Ok(frame)) = stream.back.next().await {
                 if frame.ack >= seq {
                     break;
                 }

@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
 use orlop_core::id::SessionId;
 use orlop_core::spec::job::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::backoff::Backoff;
@@ -29,7 +30,7 @@ use super::outbox::Outbox;
 use super::runtimes::Answers;
 use super::shared::Shared;
 use super::state::State;
-use crate::wire::frame::{DirectiveKind, Hello, Live, LiveState, WorkerFrame};
+use crate::wire::frame::{AttemptState, DirectiveKind, Hello, LiveAttempt, OutboxRange, WorkerFrame};
 use crate::wire::worker::{ProtocolRange, Registration};
 
 /// How long the server may take for its first frame.
@@ -184,7 +185,7 @@ impl Session {
             None => self.register().await.map(|(session, lease)| (session, Some(lease)))?,
         };
         let mut stream = self.link.open(self.hello(session)).await?;
-        let first = timeout(FIRST_FRAME, stream.back.recv()).await;
+        let first = timeout(FIRST_FRAME, stream.back.next()).await;
         let first = first.map_err(|_| LinkError::Unreachable("it did not answer the first frame".to_owned()))?;
         let mut frame = first.unwrap_or_else(|| Err(closed()))?;
         self.see(&frame)?;
@@ -255,28 +256,26 @@ impl Session {
     fn hello(&self, session: SessionId) -> WorkerFrame {
         let mut core = self.shared.lock();
         core.beat(Instant::now());
-        let live = core.held().into_iter().map(|held| Live {
-            attempt: held.id,
-            state: if held.running { LiveState::Running } else { LiveState::Accepted },
-            started_at: held.started_at,
+        let live = core.held().into_iter().map(|held| {
+            let state = if held.running { AttemptState::Running } else { AttemptState::Accepted };
+            LiveAttempt::new(held.id, state, held.started_at)
         });
         // What ended while nobody heard of it is in no frame yet; the next one has it.
-        let (first_spooled, framed) = self.outbox.held();
-        let spooled = framed + u64::from(core.spool.has_more().0);
+        let (first_seq, framed) = self.outbox.held();
+        let count = framed + u64::from(core.spool.has_more().0);
         let hello = Hello {
-            session,
-            highest_epoch: self.state.epoch,
+            session_id: session.as_bytes().to_vec(),
+            highest_epoch: self.state.epoch.0,
             last_server_seq: self.outbox.heard,
             live: live.collect(),
-            first_spooled,
-            spooled,
+            outbox: Some(OutboxRange { first_seq, count }),
         };
-        WorkerFrame { ack: self.outbox.heard, epoch: self.state.epoch, hello: Some(hello), ..WorkerFrame::default() }
+        WorkerFrame { ack: self.outbox.heard, epoch: self.state.epoch.0, hello: Some(hello), ..WorkerFrame::default() }
     }
 
-    async fn put(&self, stream: &Stream, frame: WorkerFrame) -> Result<(), LinkError> {
-        let frame = WorkerFrame { epoch: self.state.epoch, ..frame };
-        stream.out.send(frame).await.map_err(|_| closed())
+    async fn put(&self, out: &mpsc::Sender<WorkerFrame>, frame: WorkerFrame) -> Result<(), LinkError> {
+        let frame = WorkerFrame { epoch: self.state.epoch.0, ..frame };
+        out.send(frame).await.map_err(|_| closed())
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{FutureExt as _, StreamExt as _};
 use orlop_core::machine::worker::WorkerState;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::super::link::{LinkError, Stream};
@@ -42,14 +44,14 @@ impl Session {
         let mut pump = Pump { pace: Pace::new(now), owes_ack: false, paused_until: now, reported, beat: now };
         let mut tick = tokio::time::interval(TICK);
         loop {
-            let due = self.speak(&stream, &mut pump).await?;
-            self.beat_when_due(&stream, &mut pump).await?;
+            let due = self.speak(&stream.out, &mut pump).await?;
+            self.beat_when_due(&stream.out, &mut pump).await?;
             if self.is_over(true) {
                 return self.goodbye(&mut stream).await;
             }
             tokio::select! {
                 biased;
-                frame = stream.back.recv() => {
+                frame = stream.back.next() => {
                     let frame = frame.unwrap_or_else(|| Err(closed()))?;
                     self.take_in(frame, &mut stream, &mut pump)?;
                 }
@@ -64,13 +66,13 @@ impl Session {
     }
 
     /// Says what is due. Gives when there will be more to say, as far as that is known.
-    async fn speak(&mut self, stream: &Stream, pump: &mut Pump) -> Result<Option<Instant>, LinkError> {
+    async fn speak(&mut self, out: &mpsc::Sender<WorkerFrame>, pump: &mut Pump) -> Result<Option<Instant>, LinkError> {
         let waiting = self.waiting(pump.owes_ack);
         let due = pump.pace.due(Instant::now(), waiting).map(|due| due.max(pump.paused_until));
         if due.is_none_or(|due| due > Instant::now()) {
             return Ok(due);
         }
-        let sent = self.send(stream, pump).await?;
+        let sent = self.send(out, pump).await?;
         if sent && pump.pace.is_loaded(Instant::now()) {
             // Nobody wakes it meanwhile: to be woken for each event costs more than to hear of all a little later.
             sleep(COALESCE).await;
@@ -98,7 +100,7 @@ impl Session {
     }
 
     /// Sends what there is. True when something was sent.
-    async fn send(&mut self, stream: &Stream, pump: &mut Pump) -> Result<bool, LinkError> {
+    async fn send(&mut self, out: &mpsc::Sender<WorkerFrame>, pump: &mut Pump) -> Result<bool, LinkError> {
         let mut sent = false;
         while !self.outbox.is_far_ahead() {
             let frame = {
@@ -118,17 +120,17 @@ impl Session {
             pump.owes_ack = false;
             sent |= frame.seq > 0;
             pump.pace.sent(Instant::now(), frame.entries());
-            self.put(stream, frame).await?;
+            self.put(out, frame).await?;
         }
         Ok(sent)
     }
 
     /// Tells how this worker is: from time to time, and when that changes, but not for each of many short attempts.
-    async fn beat_when_due(&mut self, stream: &Stream, pump: &mut Pump) -> Result<(), LinkError> {
+    async fn beat_when_due(&mut self, out: &mpsc::Sender<WorkerFrame>, pump: &mut Pump) -> Result<(), LinkError> {
         let (state, now) = (self.worker_state(), Instant::now());
         let changed = state != pump.reported.0 && (state == WorkerState::Draining || now >= pump.reported.1 + CHANGES);
         if changed || pump.beat <= now {
-            self.beat(stream).await?;
+            self.beat(out).await?;
             self.look_for_more()?;
             pump.reported = (state, now);
             pump.beat = Instant::now() + jittered(self.heartbeat);
@@ -148,8 +150,12 @@ impl Session {
             }
             self.obey(asked)?;
             taken += 1;
-            // That it is closed is heard when nothing more is in it.
-            next = if taken < TAKEN_IN { stream.back.try_recv().ok().transpose()? } else { None };
+            next = if taken < TAKEN_IN {
+                let here = stream.back.next().now_or_never();
+                here.map(|frame| frame.unwrap_or_else(|| Err(closed()))).transpose()?
+            } else {
+                None
+            };
         }
         Ok(())
     }

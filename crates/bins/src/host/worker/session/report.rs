@@ -2,21 +2,24 @@
 
 use std::time::Instant;
 
+use orlop_core::id::Epoch;
 use orlop_core::machine::worker::WorkerState;
+use tokio::sync::mpsc;
 
 use super::super::clock::now;
 use super::super::inbox::{self, SessionRequest};
-use super::super::link::{LinkError, Stream};
+use super::super::link::LinkError;
 use super::{Session, Wish, moment, spool_failed};
-use crate::wire::frame::{DirectiveKind, ServerFrame, WorkerFrame};
+use crate::wire::bound::OnWire as _;
+use crate::wire::frame::{DirectiveKind, ServerFrame, Spec, WorkerFrame, refs};
 use crate::wire::status::{Allocated, OutboxStatus, WorkerStatus};
 
 impl Session {
-    pub(super) async fn beat(&mut self, stream: &Stream) -> Result<(), LinkError> {
+    pub(super) async fn beat(&mut self, out: &mpsc::Sender<WorkerFrame>) -> Result<(), LinkError> {
         let status = self.status();
         self.shared.lock().beat(Instant::now());
         let frame = WorkerFrame { ack: self.outbox.heard, status: Some(status), ..WorkerFrame::default() };
-        self.put(stream, frame).await
+        self.put(out, frame).await
     }
 
     pub(super) fn worker_state(&self) -> WorkerState {
@@ -34,19 +37,19 @@ impl Session {
         let core = self.shared.lock();
         let (sum, spool, held) = (core.sum(), core.spool.stats(), core.held());
         WorkerStatus {
-            worker: self.state.worker.clone(),
-            state,
-            attempts: held.iter().map(|held| held.id).collect(),
-            allocated: Allocated {
+            worker_id: self.state.worker.to_string(),
+            state: state.number(),
+            refs: refs(held.iter().map(|held| held.id)),
+            allocated: Some(Allocated {
                 cpu_m: sum.cpu_m,
                 memory_bytes: sum.memory_bytes,
                 gpus: sum.gpus,
                 attempts: sum.attempts,
-            },
-            measured,
+            }),
+            measured: Some(measured),
             health,
-            outbox: OutboxStatus { bytes: spool.bytes, results: spool.results, dropped: spool.dropped },
-            time: Some(now()),
+            outbox: Some(OutboxStatus { bytes: spool.bytes, results: spool.results, dropped: spool.dropped }),
+            time: now().millis(),
             in_use: self.gauges.attempts(held.iter().map(|held| held.id)),
         }
     }
@@ -65,7 +68,7 @@ impl Session {
 
     /// Refuses servers that are older than one that was seen.
     pub(super) fn see(&mut self, frame: &ServerFrame) -> Result<(), LinkError> {
-        if self.state.see(frame.epoch).map_err(spool_failed)? {
+        if self.state.see(Epoch(frame.epoch)).map_err(spool_failed)? {
             return Ok(());
         }
         Err(LinkError::Unreachable(format!("its epoch {} is below {}, which was seen", frame.epoch, self.state.epoch)))
@@ -73,9 +76,13 @@ impl Session {
 
     pub(super) fn apply(&mut self, frame: ServerFrame) -> Result<SessionRequest, LinkError> {
         let mut acts = Vec::new();
+        let read = |spec: &Spec| spec.read().map(|read| (spec.spec_id, read));
+        let specs: Result<Vec<_>, _> = frame.specs.iter().map(read).collect();
+        let specs = specs.map_err(|error| LinkError::Refused(error.to_string()))?;
         let asked = {
             let mut core = self.shared.lock();
-            let asked = inbox::apply(frame, &mut core, &mut self.outbox, moment(), &mut acts).map_err(spool_failed)?;
+            let asked = inbox::apply(frame, &specs, &mut core, &mut self.outbox, moment(), &mut acts);
+            let asked = asked.map_err(spool_failed)?;
             core.spool.flush().map_err(spool_failed)?;
             asked
         };

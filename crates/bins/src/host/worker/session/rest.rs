@@ -43,7 +43,8 @@ impl Session {
     async fn show_life(&mut self) -> bool {
         let Some(session) = self.session else { return false };
         let sent = Instant::now();
-        let beat = Heartbeat { session, epoch: self.state.epoch, status: Some(self.status()) };
+        let (session_id, epoch) = (session.as_bytes().to_vec(), self.state.epoch.0);
+        let beat = Heartbeat { session_id, epoch, status: Some(self.status()) };
         let answer = match timeout(ANSWER, self.link.heartbeat(beat)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(LinkError::SessionOver(reason))) => return self.forget_session(&reason),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
 use orlop_core::hardware::gpu::{GpuShape, Vendor};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
 use orlop_core::spec::job::JobSpec;
@@ -82,7 +83,8 @@ impl Link for Server {
         let (to, back) = mpsc::channel(64);
         let served = Served { hello: hello.hello.unwrap(), from, to };
         self.streams.send(served).await.map_err(|_| LinkError::Unreachable("the test is over".to_owned()))?;
-        Ok(Stream { out, back })
+        let back = futures::stream::unfold(back, async |mut back| Some((back.recv().await?, back)));
+        Ok(Stream { out, back: back.boxed() })
     }
 
     async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatResponse, LinkError> {
@@ -179,7 +181,7 @@ impl Fixture {
     }
 
     pub(super) async fn send_as(&mut self, frame: ServerFrame) {
-        let epoch = *self.server.epoch.lock().unwrap();
+        let epoch = self.server.epoch.lock().unwrap().0;
         self.stream.to.send(Ok(ServerFrame { epoch, ..frame })).await.unwrap();
     }
 
@@ -196,12 +198,12 @@ impl Fixture {
         mode: StartMode,
         gpu: Option<GpuShape>,
     ) {
-        let spec = Arc::new(JobSpec::from_json(&spec).unwrap());
+        let spec = JobSpec::from_json(&spec).unwrap();
         let spec_id = u64::from_be_bytes(spec.content_hash().0[..8].try_into().unwrap());
         let one =
-            |job: &u64| AssignJob { gpu: gpu.clone().map(Box::new), ..AssignJob::new(attempt(*job), spec_id, mode) };
+            |job: &u64| AssignJob { gpu: gpu.clone().map(Into::into), ..AssignJob::new(attempt(*job), spec_id, mode) };
         let assign = jobs.iter().map(one).collect();
-        self.send(ServerFrame { specs: vec![Spec { spec_id, spec }], assign, ..ServerFrame::default() }).await;
+        self.send(ServerFrame { specs: vec![Spec::new(spec_id, &spec)], assign, ..ServerFrame::default() }).await;
     }
 
     /// Receives frames until something holds.
@@ -211,7 +213,7 @@ impl Fixture {
                 let frame = self.stream.from.recv().await.expect("the agent goes on");
                 if frame.status.is_some() {
                     let lease_ms = *self.server.lease_ms.lock().unwrap();
-                    let epoch = *self.server.epoch.lock().unwrap();
+                    let epoch = self.server.epoch.lock().unwrap().0;
                     // An agent that says goodbye hears no more.
                     drop(self.stream.to.send(Ok(ServerFrame { epoch, lease_ms, ..ServerFrame::default() })).await);
                 }
@@ -220,7 +222,7 @@ impl Fixture {
                     self.last = frame.seq;
                 }
                 for result in &frame.results {
-                    self.results.insert(result.attempt, result.clone());
+                    self.results.insert(result.attempt(), result.clone());
                 }
                 self.frames.push(frame);
             }
@@ -246,21 +248,21 @@ impl Fixture {
 
     /// Waits until a job's attempt has started.
     pub(super) async fn started(&mut self, job: u64) {
-        let of = |frame: &WorkerFrame| frame.started.iter().any(|started| started.attempt == attempt(job));
+        let of = |frame: &WorkerFrame| frame.started.iter().any(|started| started.attempt() == attempt(job));
         self.until(|fixture| fixture.frames.iter().any(of)).await;
     }
 
     pub(super) fn accepted(&self, job: u64) -> bool {
-        self.frames.iter().any(|frame| frame.accepted.contains(&attempt(job)))
+        self.frames.iter().any(|frame| frame.accepted.iter().any(|accepted| accepted.attempt() == attempt(job)))
     }
 
     pub(super) fn revoked(&self, job: u64) -> bool {
-        self.frames.iter().any(|frame| frame.revoked.contains(&attempt(job)))
+        self.frames.iter().any(|frame| frame.revoked.contains(&attempt(job).into()))
     }
 
     pub(super) fn rejected(&self, job: u64) -> Option<String> {
         let mut all = self.frames.iter().flat_map(|frame| &frame.rejected);
-        all.find(|rejected| rejected.attempt == attempt(job)).map(|rejected| rejected.reason.clone())
+        all.find(|rejected| rejected.attempt() == attempt(job)).map(|rejected| rejected.reason.clone())
     }
 
     /// What an attempt wrote: a short log comes with its result.
@@ -272,7 +274,7 @@ impl Fixture {
 
     pub(super) fn logs(&self, job: u64) -> Vec<LogChunk> {
         let all = self.frames.iter().flat_map(|frame| &frame.logs);
-        all.filter(|chunk| chunk.attempt == attempt(job)).cloned().collect()
+        all.filter(|chunk| chunk.attempt() == attempt(job)).cloned().collect()
     }
 }
 

@@ -12,7 +12,8 @@ use serde_json::json;
 use super::fixture::{Fixture, attempt, script, shape};
 use crate::host::worker::gpus::Gpu;
 use crate::wire::attempt::{AssignJob, CancelJob, SecretValue};
-use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
+use crate::wire::bound::OnWire as _;
+use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame, refs};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_is_accepted_run_and_reported() {
@@ -20,8 +21,8 @@ async fn an_attempt_is_accepted_run_and_reported() {
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("echo hello; sleep 0.3; exit 3"), &[1], StartMode::Now).await;
     let result = fixture.result(1).await;
-    assert_eq!((result.ending, result.exit_code), (TaskEnd::Failed, Some(3)));
-    assert!(fixture.accepted(1) || result.started_at.is_some());
+    assert_eq!((result.end(), result.exit_code), (TaskEnd::Failed, Some(3)));
+    assert!(fixture.accepted(1) || result.started().is_some());
     fixture.until(|fixture| !fixture.logs(1).is_empty()).await;
     assert_eq!(fixture.logs(1)[0].data, "hello\n");
     let registration = fixture.server.registrations.lock().unwrap()[0].clone();
@@ -39,7 +40,7 @@ async fn noops_run_through_one_slot_in_order_of_inheritance() {
         fixture.assign(noop.clone(), jobs, StartMode::Inherit).await;
     }
     fixture.until(|fixture| fixture.results.len() == 999).await;
-    assert!(fixture.results.values().all(|result| result.ending == TaskEnd::Succeeded));
+    assert!(fixture.results.values().all(|result| result.end() == TaskEnd::Succeeded));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,16 +68,16 @@ async fn who_inherits_waits_for_an_end_of_its_kind() {
     fixture.assign(script("echo next"), &[2, 3, 4], StartMode::Inherit).await;
     fixture.until(|fixture| fixture.accepted(4)).await;
     // One is taken back, one cancelled before it starts: neither ever runs.
-    let cancel = vec![CancelJob { attempt: attempt(3), reason: CancelReason::User, grace_ms: 0 }];
-    fixture.send(ServerFrame { revoke: vec![attempt(2), attempt(99)], cancel, ..ServerFrame::default() }).await;
+    let cancel = vec![CancelJob::new(attempt(3), CancelReason::User, 0)];
+    fixture.send(ServerFrame { revoke: refs([attempt(2), attempt(99)]), cancel, ..ServerFrame::default() }).await;
     let cancelled = fixture.result(3).await;
-    assert_eq!((cancelled.ending, cancelled.started_at), (TaskEnd::Cancelled, None));
+    assert_eq!((cancelled.end(), cancelled.started()), (TaskEnd::Cancelled, None));
     fixture.until(|fixture| fixture.revoked(2) && fixture.revoked(99)).await;
     assert!(!fixture.results.contains_key(&attempt(4)), "it waits");
-    let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelReason::Preempted, grace_ms: 5000 }];
+    let cancel = vec![CancelJob::new(attempt(1), CancelReason::Preempted, 5000)];
     fixture.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.ending, TaskEnd::Preempted);
-    assert_eq!(fixture.result(4).await.ending, TaskEnd::Succeeded);
+    assert_eq!(fixture.result(1).await.end(), TaskEnd::Preempted);
+    assert_eq!(fixture.result(4).await.end(), TaskEnd::Succeeded);
 }
 
 /// Else it would be rejected, for all devices are taken while it waits; and a later agent would not know what it has.
@@ -103,9 +104,9 @@ async fn who_inherits_gets_the_devices_of_the_slot() {
     fixture.started(2).await;
     fixture.assign(job.clone(), &[3], StartMode::Inherit).await;
     fixture.until(|fixture| fixture.accepted(3)).await;
-    let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelReason::User, grace_ms: 5000 }];
+    let cancel = vec![CancelJob::new(attempt(1), CancelReason::User, 5000)];
     fixture.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.ending, TaskEnd::Cancelled);
+    assert_eq!(fixture.result(1).await.end(), TaskEnd::Cancelled);
     fixture.started(3).await;
     // There is none left for who comes at once.
     fixture.assign_charged(job, &[4], StartMode::Now, Some(shape("h100"))).await;
@@ -166,9 +167,9 @@ async fn a_specification_that_is_not_here_is_asked_for() {
     fixture.until(|fixture| fixture.frames.iter().any(|frame| frame.need_specs == [77])).await;
     assert!(!fixture.accepted(1));
     let spec = orlop_core::spec::job::JobSpec::from_json(&script("true")).unwrap();
-    let specs = vec![crate::wire::frame::Spec { spec_id: 77, spec: std::sync::Arc::new(spec) }];
+    let specs = vec![crate::wire::frame::Spec::new(77, &spec)];
     fixture.send(ServerFrame { specs, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.ending, TaskEnd::Succeeded);
+    assert_eq!(fixture.result(1).await.end(), TaskEnd::Succeeded);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -188,17 +189,17 @@ async fn secrets_reach_the_job_and_neither_disk_nor_server() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
     let spec = orlop_core::spec::job::JobSpec::from_json(&script("echo $TOKEN; test \"$TOKEN\" = hunter22-x")).unwrap();
-    let specs = vec![crate::wire::frame::Spec { spec_id: 5, spec: std::sync::Arc::new(spec) }];
+    let specs = vec![crate::wire::frame::Spec::new(5, &spec)];
     let secret = SecretValue {
         name: "t".to_owned(),
         value: b"hunter22-x".to_vec(),
-        given_as: SecretAs::Env,
+        r#as: SecretAs::Env.number(),
         problem: String::new(),
         target: "TOKEN".to_owned(),
     };
     let assign = vec![AssignJob { secrets: vec![secret], ..AssignJob::new(attempt(1), 5, StartMode::Now) }];
     fixture.send(ServerFrame { specs, assign, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.ending, TaskEnd::Succeeded);
+    assert_eq!(fixture.result(1).await.end(), TaskEnd::Succeeded);
     // With the result, or before it where the machine is slow.
     fixture.until(|fixture| !fixture.said(1).is_empty()).await;
     assert_eq!(fixture.said(1), "***\n");
@@ -212,7 +213,7 @@ async fn output_stays_within_the_credit() {
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("head -c 3000000 /dev/zero"), &[1], StartMode::Now).await;
     let result = fixture.result(1).await;
-    assert_eq!(result.log.bytes, 3_000_000);
+    assert_eq!(result.summary().bytes, 3_000_000);
     let sent = |fixture: &Fixture| fixture.logs(1).iter().map(|chunk| chunk.data.len()).sum::<usize>();
     fixture.until(|fixture| sent(fixture) > (1 << 20) - (32 << 10)).await;
     fixture.assign(script("true"), &[2], StartMode::Now).await;
@@ -228,9 +229,9 @@ async fn stale_attempts_are_killed_and_nothing_more_is_reported_of_them() {
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("sleep 600"), &[1], StartMode::Now).await;
     fixture.started(1).await;
-    let verdicts = vec![Judgement { attempt: attempt(1), verdict: ReportVerdict::Stale }];
+    let verdicts = vec![Judgement::new(attempt(1), ReportVerdict::Stale)];
     fixture.send(ServerFrame { verdicts, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.ending, TaskEnd::Cancelled, "the server hears that its capacity is free");
+    assert_eq!(fixture.result(1).await.end(), TaskEnd::Cancelled, "the server hears that its capacity is free");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -241,7 +242,7 @@ async fn an_agent_that_is_told_to_end_waits_for_its_attempts() {
     fixture.started(1).await;
     fixture.agent.drain();
     let draining = |frame: &crate::wire::frame::WorkerFrame| {
-        frame.status.as_ref().is_some_and(|status| status.state == WorkerState::Draining)
+        frame.status.as_ref().is_some_and(|status| status.worker_state() == WorkerState::Draining)
     };
     fixture.until(|fixture| fixture.frames.iter().any(draining)).await;
     assert_eq!(fixture.result(1).await.exit_code, Some(4));
@@ -258,7 +259,7 @@ async fn a_second_signal_cancels_at_once() {
     fixture.started(1).await;
     fixture.agent.drain();
     fixture.agent.cancel();
-    assert_eq!(fixture.result(1).await.ending, TaskEnd::Preempted);
+    assert_eq!(fixture.result(1).await.end(), TaskEnd::Preempted);
     fixture.send(ServerFrame::default()).await;
     fixture.until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
 }
@@ -270,7 +271,12 @@ async fn a_worker_that_is_shut_down_says_goodbye() {
     let directive = Directive { kind: DirectiveKind::Shutdown.into(), reason: "gone".to_owned(), deadline_ms: 0 };
     fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     fixture
-        .until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.as_deref() == Some("shutdown")))
+        .until(|fixture| {
+            fixture
+                .frames
+                .last()
+                .is_some_and(|frame| frame.goodbye.as_ref().is_some_and(|bye| bye.reason == "shutdown"))
+        })
         .await;
     tokio::time::timeout(Duration::from_secs(30), fixture.agent.ended()).await.unwrap().unwrap();
 }

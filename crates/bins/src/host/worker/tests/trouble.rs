@@ -7,7 +7,7 @@ use orlop_core::task::{StartMode, TaskEnd};
 
 use super::fixture::{Fixture, attempt, script};
 use crate::host::worker::link::LinkError;
-use crate::wire::frame::{Directive, DirectiveKind, LiveState, ServerFrame, Welcome};
+use crate::wire::frame::{AttemptState, Directive, DirectiveKind, LiveAttempt, ServerFrame, Welcome, refs};
 use crate::wire::status::Heartbeat;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,7 +20,7 @@ async fn what_was_not_acknowledged_comes_again_on_the_next_stream() {
     fixture.results.clear();
     fixture.last = 0;
     fixture.reconnect().await;
-    assert!(fixture.stream.hello.spooled > 0, "{:?}", fixture.stream.hello);
+    assert!(fixture.stream.hello.outbox.unwrap().count > 0, "{:?}", fixture.stream.hello);
     fixture.welcome(Welcome::default()).await;
     assert_eq!(fixture.result(1).await.exit_code, Some(5));
     // Acknowledged, it comes no more.
@@ -68,12 +68,12 @@ async fn welcome_judges_what_is_held() {
     fixture.started(2).await;
     let last = fixture.last;
     fixture.reconnect().await;
-    let mut live: Vec<_> = fixture.stream.hello.live.iter().map(|live| (live.attempt, live.state)).collect();
+    let mut live: Vec<_> = fixture.stream.hello.live.iter().map(|live| (live.attempt(), live.state())).collect();
     live.sort_by_key(|(attempt, _)| *attempt);
-    assert_eq!(live, [(attempt(1), LiveState::Running), (attempt(2), LiveState::Running)]);
-    let (keep, kill) = (vec![attempt(1)], vec![attempt(2)]);
+    assert_eq!(live, [(attempt(1), AttemptState::Running), (attempt(2), AttemptState::Running)]);
+    let (keep, kill) = (refs([attempt(1)]), refs([attempt(2)]));
     fixture.welcome(Welcome { last_worker_seq: last, keep, kill, ..Welcome::default() }).await;
-    assert_eq!(fixture.result(2).await.ending, TaskEnd::Cancelled);
+    assert_eq!(fixture.result(2).await.end(), TaskEnd::Cancelled);
     assert!(!fixture.results.contains_key(&attempt(1)), "what is kept goes on");
     fixture.agent.cancel();
     fixture.result(1).await;
@@ -92,7 +92,7 @@ async fn a_session_that_is_gone_is_replaced_and_nothing_is_lost() {
     fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     fixture.next_stream().await;
     assert_eq!(fixture.server.registrations.lock().unwrap().len(), 2);
-    assert_eq!(fixture.stream.hello.highest_epoch, Epoch(2));
+    assert_eq!(fixture.stream.hello.highest_epoch, 2);
     fixture.welcome(Welcome::default()).await;
     assert_eq!(fixture.result(1).await.exit_code, Some(5), "under a new number");
     assert_eq!(fixture.last, 1);
@@ -109,7 +109,7 @@ async fn a_server_of_an_older_epoch_is_refused() {
     *fixture.server.epoch.lock().unwrap() = Epoch(4);
     fixture.assign(script("true"), &[2], StartMode::Now).await;
     fixture.next_stream().await;
-    assert_eq!(fixture.stream.hello.highest_epoch, Epoch(5));
+    assert_eq!(fixture.stream.hello.highest_epoch, 5);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -124,7 +124,7 @@ async fn without_a_lease_nothing_more_is_started() {
     fixture.until(|fixture| beats(fixture) > before + 2).await;
     assert!(!fixture.results.contains_key(&attempt(1)), "it is held");
     *fixture.server.lease_ms.lock().unwrap() = 20_000;
-    assert_eq!(fixture.result(1).await.ending, TaskEnd::Succeeded, "and starts with the next lease");
+    assert_eq!(fixture.result(1).await.end(), TaskEnd::Succeeded, "and starts with the next lease");
 }
 
 /// Waits until the server has heard so many signs of life.
@@ -152,10 +152,10 @@ async fn a_server_that_asks_to_wait_hears_that_the_worker_lives_and_renews_its_l
     *fixture.server.busy.lock().unwrap() = Some(LinkError::Later("busy".to_owned(), Duration::from_secs(600)));
     fixture.cut();
     let heard = beats(&fixture, 2).await;
-    let session = fixture.stream.hello.session;
-    assert!(heard.iter().all(|beat| beat.session == session && beat.epoch == Epoch(1)), "{heard:?}");
-    let held: Vec<_> = heard[1].status.as_ref().unwrap().attempts.clone();
-    assert_eq!(held, [attempt(1)]);
+    let session = fixture.stream.hello.session();
+    assert!(heard.iter().all(|beat| beat.session() == session && beat.epoch == 1), "{heard:?}");
+    let held: Vec<_> = heard[1].status.as_ref().unwrap().refs.clone();
+    assert_eq!(held, refs([attempt(1)]));
     assert!(!file.exists(), "there is no lease");
     *fixture.server.lease_ms.lock().unwrap() = 20_000;
     let begun = std::time::Instant::now();
@@ -186,9 +186,9 @@ async fn what_is_held_does_not_start_before_the_server_says_that_it_still_counts
     fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     fixture.next_stream().await;
     fixture.last = 0;
-    let (keep, kill) = (vec![attempt(1)], vec![attempt(2)]);
+    let (keep, kill) = (refs([attempt(1)]), refs([attempt(2)]));
     fixture.welcome(Welcome { keep, kill, ..Welcome::default() }).await;
-    assert_eq!(fixture.result(1).await.ending, TaskEnd::Succeeded);
+    assert_eq!(fixture.result(1).await.end(), TaskEnd::Succeeded);
     fixture.until(|fixture| fixture.revoked(2) || fixture.results.contains_key(&attempt(2))).await;
     assert!(file(1).exists() && !file(2).exists(), "the other runs elsewhere by now");
 }
@@ -204,7 +204,7 @@ async fn a_worker_that_is_to_configure_itself_anew_registers_again_while_work_go
     fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     fixture.next_stream().await;
     assert_eq!(fixture.server.registrations.lock().unwrap().len(), 2);
-    assert_eq!(fixture.stream.hello.live.iter().map(|live| live.attempt).collect::<Vec<_>>(), [attempt(1)]);
+    assert_eq!(fixture.stream.hello.live.iter().map(LiveAttempt::attempt).collect::<Vec<_>>(), [attempt(1)]);
     fixture.cancel(1).await;
 }
 
@@ -244,7 +244,7 @@ async fn a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
     fixture.server.renewal.store(true, std::sync::atomic::Ordering::Relaxed);
     fixture.next_stream().await;
     assert_eq!(fixture.server.registrations.lock().unwrap().len(), 2);
-    assert_eq!(fixture.stream.hello.live.iter().map(|live| live.attempt).collect::<Vec<_>>(), [attempt(1)]);
+    assert_eq!(fixture.stream.hello.live.iter().map(LiveAttempt::attempt).collect::<Vec<_>>(), [attempt(1)]);
     fixture.cancel(1).await;
 }
 
@@ -268,7 +268,7 @@ async fn after_a_crash_results_are_reported_and_what_nobody_kept_is_ended_and_lo
     assert!(fixture.stream.hello.live.is_empty(), "{:?}", fixture.stream.hello);
     assert_eq!(fixture.result(1).await.exit_code, Some(5));
     let lost = fixture.result(2).await;
-    assert_eq!((lost.ending, lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
+    assert_eq!((lost.end(), lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     fixture.until(|fixture| fixture.revoked(3)).await;
     let left = std::fs::read_dir(dir.path().join("state/work")).unwrap();
     let ours = |name: &std::ffi::OsString| name == ".trash" || name == ".spare";

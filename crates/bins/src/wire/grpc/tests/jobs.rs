@@ -57,7 +57,7 @@ fn chunk(query: &LogsRequest) -> LogChunk {
     let (job, index) = (JobId::from_u64(query.job_id), query.index.unwrap_or(0));
     let attempt = TaskRef { job, index, member: 0, attempt: query.attempt, epoch: Epoch(1) };
     let (seq, time) = (query.since_seq, Some(Time::from_millis(query.since)));
-    LogChunk { attempt, stream: LogStream::System, seq, time, data: Bytes::from_static(b"x"), gap: None }
+    LogChunk::new(attempt, LogStream::System, seq, Bytes::from_static(b"x")).with(time, None)
 }
 
 #[async_trait]
@@ -119,7 +119,7 @@ impl JobHost for Desk {
     }
 
     async fn logs(&self, _: Caller, query: LogsRequest) -> Result<Answers<LogsResponse>, Problem> {
-        let page = LogsResponse { chunks: vec![chunk(&query).into()], end: !query.follow };
+        let page = LogsResponse { chunks: vec![chunk(&query)], end: !query.follow };
         Ok(futures::stream::iter([Ok(page)]).boxed())
     }
 }
@@ -217,7 +217,7 @@ async fn events_and_logs_come_until_they_end() {
     assert_eq!(events[2].as_ref().unwrap_err().code, Code::NotLeader);
     let query = LogsRequest { job_id: 1, index: Some(2), attempt: 3, stream: 3, follow: false, since_seq: 4, since: 5 };
     let pages: Vec<LogsResponse> = client.logs(query).await.unwrap().map(Result::unwrap).collect().await;
-    assert_eq!(pages, [LogsResponse { chunks: vec![chunk(&query).into()], end: true }]);
+    assert_eq!(pages, [LogsResponse { chunks: vec![chunk(&query)], end: true }]);
 }
 
 #[tokio::test]

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures::StreamExt;
 use orlop_core::error::{Code, Problem};
-use orlop_core::id::{Epoch, JobId, SessionId, WorkerId};
+use orlop_core::id::{Epoch, JobId, WorkerId};
 use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use tokio::sync::{oneshot, watch};
 
-use super::super::super::frame::{Hello, ServerFrame, Welcome, WorkerFrame};
+use super::super::super::attempt::JobAccepted;
+use super::super::super::frame::{Hello, OutboxRange, ServerFrame, Welcome, WorkerFrame};
 use super::super::super::identity::{Csr, JoinToken};
 use super::super::super::session::tests::registered;
 use super::super::super::status::{Heartbeat, HeartbeatResponse, WorkerStatus};
@@ -58,7 +59,7 @@ impl WorkerHost for Echo {
     }
 
     async fn heartbeat(&self, _: Caller, heartbeat: Heartbeat) -> Result<HeartbeatResponse, Problem> {
-        Ok(HeartbeatResponse { epoch: heartbeat.epoch.0, lease_ms: 7, directive: None })
+        Ok(HeartbeatResponse { epoch: heartbeat.epoch, lease_ms: 7, directive: None })
     }
 
     async fn worker_status(&self, _: Caller, _: WorkerId) -> Result<WorkerStatus, Problem> {
@@ -116,12 +117,10 @@ fn now() -> Time {
 
 fn hello() -> WorkerFrame {
     let hello = Hello {
-        session: SessionId::from_bytes([1; 16]),
-        highest_epoch: Epoch(1),
-        last_server_seq: 0,
-        live: Vec::new(),
-        first_spooled: 1,
-        spooled: 0,
+        session_id: vec![1; 16],
+        highest_epoch: 1,
+        outbox: Some(OutboxRange { first_seq: 1, count: 0 }),
+        ..Hello::default()
     };
     WorkerFrame { hello: Some(hello), ..WorkerFrame::default() }
 }
@@ -145,7 +144,7 @@ async fn frames_go_both_ways_in_plain_text_on_this_machine() {
     drop(sink);
     assert!(frames.next().await.is_none());
 
-    let beat = Heartbeat { session: SessionId::from_bytes([1; 16]), epoch: Epoch(3), status: None };
+    let beat = Heartbeat { session_id: vec![1; 16], epoch: 3, status: None };
     assert_eq!(client.heartbeat(beat).await.unwrap().lease_ms, 7);
     assert_eq!(client.worker_status(&"w".parse().unwrap()).await.unwrap_err().code, Code::NotFound);
     assert_eq!(client.place(&"w".parse().unwrap(), JobId::from_u64(5)).await.unwrap().job, JobId::from_u64(5));
@@ -163,7 +162,9 @@ async fn a_stream_begins_with_hello_and_nonsense_ends_it() {
     let (sink, mut frames) = client.stream(hello()).await.unwrap();
     frames.next().await.unwrap().unwrap();
     let attempt = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 0, epoch: Epoch(1) };
-    sink.send(WorkerFrame { seq: 1, accepted: vec![attempt], ..WorkerFrame::default() }).await.unwrap();
+    sink.send(WorkerFrame { seq: 1, accepted: vec![JobAccepted::new(attempt)], ..WorkerFrame::default() })
+        .await
+        .unwrap();
     let error = frames.next().await.unwrap().unwrap_err();
     insta::assert_snapshot!(error, @"ref.attempt: is 0; attempts count from 1");
     assert!(WorkerClient::new(served_channel(&served).await, Some("a\nb")).is_err());

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::task::{LogStream, StartMode, TaskEnd};
 
-use super::super::super::attempt::{AssignJob, JobStarted, Process};
-use super::super::super::bound::{CHUNK_MAX, FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
+use super::super::super::attempt::{AssignJob, JobStarted};
+use super::super::super::bound::{CHUNK_MAX, FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT, OnWire as _};
 use super::super::super::frame::{DirectiveKind, ServerFrame, WorkerFrame};
 use super::super::super::result::{JobResult, LogChunk};
 use super::super::super::status::WorkerStatus;
@@ -17,30 +17,19 @@ fn result(number: u64) -> JobResult {
 }
 
 fn started(number: u64) -> JobStarted {
-    JobStarted { attempt: attempt(number), process: Process::None, started_at: None }
+    JobStarted::new(attempt(number), None, None)
 }
 
 fn chunk(number: u64, bytes: usize) -> LogChunk {
-    let data = Bytes::from(vec![b'x'; bytes]);
-    LogChunk { attempt: attempt(1), stream: LogStream::Stdout, seq: number, time: None, data, gap: None }
+    LogChunk::new(attempt(1), LogStream::Stdout, number, vec![b'x'; bytes])
 }
 
 fn status() -> WorkerStatus {
-    WorkerStatus {
-        worker: "w".parse().unwrap(),
-        state: WorkerState::Available,
-        attempts: Vec::new(),
-        allocated: Default::default(),
-        measured: Default::default(),
-        health: Vec::new(),
-        outbox: Default::default(),
-        time: None,
-        in_use: Vec::new(),
-    }
+    WorkerStatus { worker_id: "w".into(), state: WorkerState::Available.number(), ..WorkerStatus::default() }
 }
 
 fn assign(number: u64, spec_id: u64) -> Outgoing {
-    Outgoing::Assign(AssignJob::new(attempt(number), spec_id, StartMode::Now), spec())
+    Outgoing::Assign(AssignJob::new(attempt(number), spec_id, StartMode::Now), spec(spec_id))
 }
 
 #[test]
@@ -125,7 +114,7 @@ fn a_specification_is_sent_once_a_session_and_again_when_asked_for() {
     server.decided(0, vec![assign(1, 7), assign(2, 7), assign(3, 8)]).unwrap();
     let frame = server.poll(1).remove(0);
     assert_eq!((frame.specs.iter().map(|spec| spec.spec_id).collect::<Vec<_>>(), frame.assign.len()), (vec![7, 8], 3));
-    server.decided(0, vec![assign(4, 7), Outgoing::Spec(8, spec())]).unwrap();
+    server.decided(0, vec![assign(4, 7), Outgoing::Spec(spec(8))]).unwrap();
     let frame = server.poll(2000).remove(0);
     assert_eq!((frame.specs.len(), frame.specs[0].spec_id, frame.assign.len()), (1, 8, 1));
 }
@@ -175,7 +164,7 @@ fn each_heartbeat_has_one_answer_and_hello_counts_as_one() {
 #[test]
 fn a_stream_that_is_not_right_cannot_go_on() {
     let (mut agent, mut server) = pair();
-    insta::assert_snapshot!(agent.receive(ServerFrame { epoch: orlop_core::id::Epoch(1), ..Default::default() }).unwrap_err(), @"a stream begins with hello and welcome, and has each of them once");
+    insta::assert_snapshot!(agent.receive(ServerFrame { epoch: 1, ..Default::default() }).unwrap_err(), @"a stream begins with hello and welcome, and has each of them once");
     insta::assert_snapshot!(server.receive(WorkerFrame::default()).unwrap_err(), @"a stream begins with hello and welcome, and has each of them once");
     open(&mut agent, &mut server, 0);
     insta::assert_snapshot!(agent.receive(ServerFrame::default()).unwrap_err(), @"the server is of epoch 0, epoch 1 was seen before; another server leads");
@@ -205,8 +194,8 @@ fn a_server_without_the_session_says_so_and_spooled_frames_get_new_numbers() {
     let mut server = ServerSession::new(registered.session, registered.epoch, 20_000);
     open(&mut agent, &mut server, 10);
     let frames = agent.poll(20);
-    assert_eq!((frames.len(), frames[0].seq, frames[0].epoch.0, frames[0].logs.len()), (1, 1, 2, 1));
-    let order: Vec<u64> = frames[0].results.iter().map(|result| result.attempt.job.as_u64()).collect();
+    assert_eq!((frames.len(), frames[0].seq, frames[0].epoch, frames[0].logs.len()), (1, 1, 2, 1));
+    let order: Vec<u64> = frames[0].results.iter().map(|result| result.attempt().job.as_u64()).collect();
     assert_eq!((order, agent.log_room()), (vec![1, 2], LOG_CREDIT - 5));
 }
 

@@ -90,9 +90,8 @@ impl World {
         let Some(frame) = self.up.pop_front() else { return };
         self.last_up = Some(frame.clone());
         let Some(frame) = self.server.receive(frame).unwrap() else { return };
-        let job = |attempt: &orlop_core::task::TaskRef| attempt.job.as_u64();
-        self.got.results.extend(frame.results.iter().map(|result| job(&result.attempt)));
-        self.got.accepted.extend(frame.accepted.iter().map(job));
+        self.got.results.extend(frame.results.iter().map(|result| result.attempt().job.as_u64()));
+        self.got.accepted.extend(frame.accepted.iter().map(|accepted| accepted.attempt().job.as_u64()));
         self.got.logs.extend(frame.logs.iter().map(|chunk| chunk.seq));
         self.unstored += frame.logs.iter().map(|chunk| chunk.data.len() as u64).sum::<u64>();
         if frame.seq > 0 {
@@ -106,8 +105,8 @@ impl World {
         let receipt = self.agent.receive(frame).unwrap();
         self.freed.extend(receipt.committed.iter().map(|frame| frame.seq));
         let Some(frame) = receipt.frame else { return };
-        self.got.assigned.extend(frame.assign.iter().map(|assign| assign.attempt.job.as_u64()));
-        self.got.judged.extend(frame.verdicts.iter().map(|verdict| verdict.attempt.job.as_u64()));
+        self.got.assigned.extend(frame.assign.iter().map(|assign| assign.attempt().job.as_u64()));
+        self.got.judged.extend(frame.verdicts.iter().map(|verdict| verdict.attempt().job.as_u64()));
     }
 
     fn commit(&mut self, frames: usize) {
@@ -118,10 +117,10 @@ impl World {
         let number = self.number();
         let entry = if assigns {
             self.sent.assigned.push(number);
-            Outgoing::Assign(AssignJob::new(attempt(number), number % 3, StartMode::Now), spec())
+            Outgoing::Assign(AssignJob::new(attempt(number), number % 3, StartMode::Now), spec(number % 3))
         } else {
             self.sent.judged.push(number);
-            Outgoing::Verdict(Judgement { attempt: attempt(number), verdict: ReportVerdict::Accepted })
+            Outgoing::Verdict(Judgement::new(attempt(number), ReportVerdict::Accepted))
         };
         self.server.decided(self.committed, vec![entry]).unwrap();
     }
@@ -140,7 +139,7 @@ impl World {
             _ => {
                 let data = Bytes::from(vec![0; 30_000]);
                 let stream = LogStream::Stdout;
-                let chunk = LogChunk { attempt: attempt(1), stream, seq: number, time: None, data, gap: None };
+                let chunk = LogChunk::new(attempt(1), stream, number, data);
                 if self.agent.log(chunk).is_ok() {
                     self.sent.logs.push(number);
                 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use orlop_core::id::{Epoch, Incarnation, SessionId};
 use orlop_core::spec::job::JobSpec;
 
+use super::super::frame::Spec;
 use super::super::worker::{Limits, Registered};
 use super::*;
 
@@ -43,6 +44,6 @@ pub(super) fn open(agent: &mut AgentSession, server: &mut ServerSession, now: u6
     agent.receive(welcome).unwrap()
 }
 
-pub(super) fn spec() -> Arc<JobSpec> {
-    Arc::new(JobSpec::default())
+pub(super) fn spec(number: u64) -> Arc<Spec> {
+    Arc::new(Spec::new(number, &JobSpec::default()))
 }

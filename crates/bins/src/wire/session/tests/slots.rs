@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use orlop_core::id::Epoch;
 use orlop_core::task::{StartMode, TaskEnd, TaskRef};
 use proptest::prelude::*;
 
@@ -72,7 +71,7 @@ impl World {
             }
             StartMode::Inherit => self.outstanding.push_back(self.next),
         }
-        self.server.decided(self.looked_at, vec![Outgoing::Assign(assign, spec())]).unwrap();
+        self.server.decided(self.looked_at, vec![Outgoing::Assign(assign, spec(1))]).unwrap();
     }
 
     fn end(&mut self, which: usize) {
@@ -90,7 +89,7 @@ impl World {
         let Some(frame) = self.up.pop_front() else { return };
         let Some(frame) = self.server.receive(frame).unwrap() else { return };
         for result in &frame.results {
-            let number = result.attempt.job.as_u64();
+            let number = result.attempt().job.as_u64();
             let held = self.holding.iter().position(|holding| *holding == number);
             self.holding.remove(held.expect("an attempt ends that held a slot"));
             match self.outstanding.pop_front() {
@@ -106,14 +105,14 @@ impl World {
         let Some(frame) = self.agent.receive(frame).unwrap().frame else { return };
         self.slots.received(&frame);
         for assign in frame.assign {
-            match assign.mode {
+            match assign.start_mode() {
                 StartMode::Now => {
                     self.slots.started(&KEY);
-                    self.start(assign.attempt);
+                    self.start(assign.attempt());
                 }
                 StartMode::Inherit => {
-                    if self.slots.inherit(&KEY, assign.attempt) {
-                        self.start(assign.attempt);
+                    if self.slots.inherit(&KEY, assign.attempt()) {
+                        self.start(assign.attempt());
                     }
                 }
             }
@@ -168,7 +167,7 @@ proptest! {
 
 #[test]
 fn a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
-    let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
+    let frame = |seq, ack| ServerFrame { seq, ack, epoch: 1, ..ServerFrame::default() };
     let framed = |seq, number| WorkerFrame {
         seq,
         results: vec![JobResult::new(attempt(number), TaskEnd::Succeeded)],
@@ -200,7 +199,7 @@ fn a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
 
 #[test]
 fn an_end_that_is_reported_again_has_the_number_of_the_frame_that_tells_it() {
-    let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
+    let frame = |seq, ack| ServerFrame { seq, ack, epoch: 1, ..ServerFrame::default() };
     let framed = |seq, numbers: &[u64]| WorkerFrame {
         seq,
         results: numbers.iter().map(|number| JobResult::new(attempt(*number), TaskEnd::Succeeded)).collect(),
