@@ -15,7 +15,6 @@ pub mod job;
 pub mod problem;
 pub(crate) mod proto;
 pub mod query;
-pub mod result;
 pub mod session;
 pub mod status;
 #[cfg(test)]

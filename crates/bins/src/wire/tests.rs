@@ -19,7 +19,6 @@ use super::attempt::*;
 use super::bound::*;
 use super::frame::*;
 use super::proto::v1;
-use super::result::*;
 use super::status::*;
 use super::worker::*;
 

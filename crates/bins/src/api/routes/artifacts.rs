@@ -18,7 +18,7 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
 use crate::wire::artifact::Beginning;
-use crate::wire::result::Artifact;
+use crate::wire::attempt::Artifact;
 
 /// Bytes that are read at once.
 const PIECE: usize = 256 << 10;

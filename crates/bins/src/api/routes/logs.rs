@@ -22,7 +22,7 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::streams::StreamPermit;
 use crate::host::scheduler::{LogNews, LogOrder, LogReader, PartNews, PartsReader};
-use crate::wire::result::LogChunk;
+use crate::wire::attempt::LogChunk;
 
 /// A stream with nothing to say says so after this time, so that nobody in between closes it.
 const QUIET: Duration = Duration::from_secs(15);

@@ -3,9 +3,9 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `core`, `gpus`, `extras`, `specs`, `work`, `clock` | what every event leads to; pure but for the spool |
+//! | `core`, `gpus`, `extras`, `work`, `clock` | what every event leads to; pure but for the spool |
 //! | `shared` | the one lock around it, and carrying out |
-//! | `outbox`, `inbox` | frames: what goes out, what comes in |
+//! | `frames` | what goes out, what comes in |
 //! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
 //! | `monitor`, `gauges`, `gpu_use` | what the machine, its attempts and its GPUs use |
 //! | `machine`, `nvidia`, `nvlink`, `tool`, `runtimes` | what the machine offers, what runs attempts on it |
@@ -18,17 +18,16 @@ mod backoff;
 mod clock;
 mod core;
 mod extras;
+mod frames;
 mod gauges;
 mod gpu_use;
 mod gpus;
-mod inbox;
 pub mod link;
 pub mod machine;
 mod monitor;
 mod nvidia;
 mod nvlink;
 mod options;
-mod outbox;
 #[cfg(feature = "cli")]
 pub mod program;
 mod recovery;
@@ -37,7 +36,6 @@ pub mod roles;
 mod runtimes;
 mod session;
 mod shared;
-mod specs;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use orlop_core::spec::job::Runtime;
 use orlop_core::task::{TaskEnd, TaskRef};
 
 use super::clock::now;
-use super::core::Taken;
 use super::shared::Shared;
+use super::work::Taken;
 
 /// What is to be done about an attempt of the predecessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! From a job's specification to what this machine runs. Never starts anything.
+//! From a job's specification to what this machine runs: the specifications an agent was sent, as many as a session keeps, what
+//! attempts of each have in common, and what an agent that starts later needs to know of an attempt. Never starts anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +9,13 @@ use orlop_cloud::runtime::worker::{AttemptPlan, ExtraUnits, GpuDevice, Secret, U
 use orlop_core::id::TenantName;
 use orlop_core::spec::job::{Gang, Gpus, JobSpec, Requires, Resources, Runtime};
 use orlop_core::task::Run;
+use serde::{Deserialize, Serialize};
 
 use super::artifacts::Needs;
 use crate::host::flow::fleet::COMMAND;
 use crate::wire::attempt::AssignJob;
+use crate::wire::bound::SPECS;
+use crate::wire::session::SpecCache;
 
 /// Tenant and class of attempts, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,6 +122,85 @@ pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<A
     (plan.gpus, plan.extras, plan.user) = (devices.gpus, devices.extras, work.user);
     plan.correlation_id = assign.correlation_id;
     Ok(plan)
+}
+
+/// Specifications an agent was sent; the least recently used goes first.
+#[derive(Debug)]
+pub(super) struct Specs {
+    kinds: Kinds,
+    works: SpecCache<Arc<Work>>,
+}
+
+impl Default for Specs {
+    fn default() -> Self {
+        Self { kinds: Kinds::default(), works: SpecCache::new(SPECS) }
+    }
+}
+
+impl Specs {
+    /// As whom processes of each tenant run.
+    pub(super) fn run_as(&mut self, users: BTreeMap<TenantName, User>) {
+        self.kinds.users = users;
+    }
+
+    /// Which program runs steps of flows.
+    pub(super) fn run_steps_by(&mut self, program: Vec<String>) {
+        self.kinds.steps = program;
+    }
+
+    /// Takes a specification in.
+    pub(super) fn put(&mut self, id: u64, spec: &JobSpec) {
+        self.works.insert(id, Arc::new(work(spec, &mut self.kinds)));
+    }
+
+    /// The work of a specification, if it is here.
+    pub(super) fn get(&mut self, id: u64) -> Option<Arc<Work>> {
+        self.works.get(id).cloned()
+    }
+
+    /// A new session numbers specifications anew.
+    pub(super) fn clear(&mut self) {
+        self.works = SpecCache::new(SPECS);
+    }
+}
+
+/// What an agent that starts later needs to know of an attempt, in the spool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Taken {
+    #[serde(rename = "r", default)]
+    pub(super) runtime: Runtime,
+    #[serde(rename = "c", default)]
+    pub(super) cpu_m: u64,
+    #[serde(rename = "m", default)]
+    pub(super) memory_bytes: u64,
+    #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) gpus: Vec<GpuDevice>,
+    #[serde(rename = "x", default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) extras: Vec<ExtraUnits>,
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    pub(super) needs: Option<Needs>,
+    /// The context of its trace, where that is kept.
+    #[serde(rename = "t", default, skip_serializing_if = "String::is_empty")]
+    pub(super) traceparent: String,
+    #[serde(rename = "i", default, skip_serializing_if = "String::is_empty")]
+    pub(super) correlation_id: String,
+}
+
+impl Taken {
+    /// Whether its program makes containers for itself.
+    pub(super) fn makes_containers(&self) -> bool {
+        self.needs.as_ref().is_some_and(Needs::makes_containers)
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        // Writing to memory fails for values JSON has no form for; here are none.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads it back; of one that an agent of another version wrote as much as is understood.
+    pub(super) fn decode(body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

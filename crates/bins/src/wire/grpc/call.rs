@@ -6,7 +6,7 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Status};
 
 use super::super::bound::{Check, WireError, checked};
-use super::super::problem::of_status;
+use super::super::problem::{of_status, status};
 use super::DEADLINE;
 
 /// Header of the session that speaks for an agent without a certificate.
@@ -52,6 +52,11 @@ impl Bearer {
         request.set_timeout(DEADLINE);
         request
     }
+}
+
+/// The answer to a message that breaks a bound.
+pub(super) fn bad(error: WireError) -> Status {
+    status(error.into())
 }
 
 /// What a server says; what a connection says that broke is that nobody answers.

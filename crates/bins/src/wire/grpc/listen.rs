@@ -19,12 +19,12 @@ use super::super::proto::v1::artifact_service_server::ArtifactServiceServer;
 use super::super::proto::v1::job_service_server::JobServiceServer;
 use super::super::proto::v1::worker_service_server::WorkerServiceServer;
 use super::accept::incoming;
-use super::artifact_server::{ArtifactApi, ArtifactHost};
+use super::artifact::{ArtifactApi, ArtifactHost};
 use super::deadline::timely;
 use super::health::HealthApi;
 use super::interceptor::{CallInterceptor, guarded};
-use super::job_server::{JobApi, JobHost};
-use super::worker_server::{WorkerApi, WorkerHost};
+use super::job::{JobApi, JobHost};
+use super::worker::{WorkerApi, WorkerHost};
 use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, STREAMS};
 use crate::listen::{Connections, connections, mutual_config};
 

@@ -2,20 +2,17 @@
 //! answer.
 
 mod accept;
-mod artifact_client;
-mod artifact_server;
+mod artifact;
 mod call;
 mod connect;
 mod deadline;
 mod health;
 mod interceptor;
-mod job_client;
-mod job_server;
+mod job;
 mod listen;
 #[cfg(test)]
 pub(crate) mod tests;
-mod worker_client;
-mod worker_server;
+mod worker;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -30,16 +27,13 @@ use super::identity::PeerCertificate;
 use crate::api::StreamPermit;
 use crate::api::auth::{Caller as Admitted, Concern};
 
-pub use artifact_client::ArtifactClient;
-pub use artifact_server::ArtifactHost;
+pub use artifact::{ArtifactClient, ArtifactHost};
 pub use connect::{Connector, Endpoint};
 pub use interceptor::CallInterceptor;
-pub use job_client::JobClient;
-pub(crate) use job_server::SUBMIT_STREAM;
-pub use job_server::{Answers, JobHost};
+pub(crate) use job::SUBMIT_STREAM;
+pub use job::{Answers, JobClient, JobHost};
 pub use listen::{Listening, Services, TlsIdentity, check_address};
-pub use worker_client::WorkerClient;
-pub use worker_server::{FramesIn, FramesOut, WorkerHost};
+pub use worker::{FramesIn, FramesOut, WorkerClient, WorkerHost};
 
 /// Between two pings of a connection.
 const PING: Duration = Duration::from_secs(10);

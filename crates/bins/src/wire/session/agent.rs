@@ -5,15 +5,12 @@ use std::collections::VecDeque;
 use orlop_core::id::{Epoch, SessionId};
 use orlop_core::task::TaskRef;
 
-use super::super::attempt::{JobAccepted, JobStarted, Rejected};
+use super::super::attempt::{JobAccepted, JobResult, JobStarted, LogChunk, Rejected};
 use super::super::frame::{DirectiveKind, Goodbye, Hello, LiveAttempt, OutboxRange, ServerFrame, WorkerFrame};
 use super::super::proto::v1;
-use super::super::result::{JobResult, LogChunk};
 use super::super::status::WorkerStatus;
 use super::super::worker::{Limits, Registered};
-use super::lease::Lease;
-use super::window::{Arrival, Window, arrive};
-use super::{Pace, SessionError};
+use super::{Arrival, Lease, Pace, SessionError, Window, arrive};
 
 /// About the bytes of an entry without content of its own.
 const SMALL: usize = 160;

@@ -10,9 +10,7 @@ use orlop_core::task::TaskRef;
 use super::super::attempt::{AssignJob, CancelJob};
 use super::super::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT, SPECS};
 use super::super::frame::{Directive, DirectiveKind, Hello, Judgement, ServerFrame, Spec, Welcome, WorkerFrame};
-use super::specs::SpecCache;
-use super::window::{Arrival, Window, arrive};
-use super::{Pace, SessionError};
+use super::{Arrival, Pace, SessionError, SpecCache, Window, arrive};
 
 /// About the bytes of an entry without content of its own.
 const SMALL: usize = 160;

@@ -14,9 +14,8 @@ use super::super::release::Release;
 use super::super::session::{Closing, Session};
 use super::Core;
 use super::write_set::ReportFields;
-use crate::wire::attempt::{JobAccepted, JobStarted, Rejected, is_permanent};
+use crate::wire::attempt::{JobAccepted, JobResult, JobStarted, Rejected, is_permanent};
 use crate::wire::frame::{Judgement, WorkerFrame};
-use crate::wire::result::JobResult;
 use crate::wire::status::WorkerStatus;
 
 impl Core {
@@ -249,7 +248,7 @@ impl Core {
 fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) -> AttemptChange {
     let (attempt, state) = (result.attempt(), AttemptState::from(result.end()));
     let has_detail = !(result.outputs.is_empty() && result.artifacts.is_empty() && result.tail.is_empty())
-        || result.summary() != crate::wire::result::LogSummary::default();
+        || result.summary() != crate::wire::attempt::LogSummary::default();
     let detail = has_detail.then(|| Box::new(detail(&result)));
     let usage = Some(result.used()).filter(|usage| *usage != Usage::default());
     let (started_at, finished_at) = (result.started(), result.finished().or(Some(wall)));
@@ -266,8 +265,8 @@ fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) 
 
 /// What else came with a result: the body is a JSON object of `outputs`, `artifacts` and `log`.
 fn detail(result: &JobResult) -> AttemptDetail {
-    let artifact = |artifact: &crate::wire::result::Artifact| {
-        let crate::wire::result::Artifact { name, sha256, bytes, path, executable } = artifact;
+    let artifact = |artifact: &crate::wire::attempt::Artifact| {
+        let crate::wire::attempt::Artifact { name, sha256, bytes, path, executable } = artifact;
         serde_json::json!({ "name": name, "sha256": sha256, "bytes": bytes, "path": path, "executable": executable })
     };
     let log = result.summary();

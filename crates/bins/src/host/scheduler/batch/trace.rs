@@ -7,7 +7,7 @@ use orlop_core::time::Time;
 
 use super::Core;
 use crate::telemetry::trace::{Context, Span, Tracer};
-use crate::wire::result::JobResult;
+use crate::wire::attempt::JobResult;
 
 /// The most attempts that are remembered; further ones have no span of their assignment.
 const MOST: usize = 65_536;

@@ -18,7 +18,7 @@ use super::super::ingress::Lane;
 use super::super::session::Session;
 use super::super::shared::Shared;
 use super::key;
-use crate::wire::result::{JobResult, LogChunk};
+use crate::wire::attempt::{JobResult, LogChunk};
 
 /// Attempts of a job that are looked at.
 const PAGE: u32 = 10_000;

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::super::live::ANY;
 use super::super::{Handle, Stop, error};
 use super::read::{LogNews, LogOrder, LogReader, LoggedTask};
-use crate::wire::result::LogChunk;
+use crate::wire::attempt::LogChunk;
 
 /// Logs that are read ahead of the one that is given.
 const AHEAD: usize = 16;

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::super::{Handle, Stop, error};
-use crate::wire::result::LogChunk;
+use crate::wire::attempt::LogChunk;
 
 /// About the bytes of one reading.
 const BYTES: usize = 1 << 20;

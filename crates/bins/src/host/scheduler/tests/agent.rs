@@ -14,9 +14,8 @@ use orlop_scheduler::job::Runtime;
 
 use super::super::{Closing, Handle, Registration, Session};
 use super::fixture::until;
-use crate::wire::attempt::{CancelJob, JobStarted, Process};
+use crate::wire::attempt::{CancelJob, JobResult, JobStarted, Process};
 use crate::wire::frame::{AttemptState, Hello, LiveAttempt, OutboxRange, ServerFrame, Welcome, WorkerFrame};
-use crate::wire::result::JobResult;
 use crate::wire::status::WorkerStatus;
 
 /// A worker's agent.

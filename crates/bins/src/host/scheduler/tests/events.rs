@@ -10,8 +10,8 @@ use serde_json::json;
 use super::super::{Frequent, Options};
 use super::agent::Agent;
 use super::fixture::{Fixture, tenant};
+use crate::wire::attempt::LogChunk;
 use crate::wire::frame::WorkerFrame;
-use crate::wire::result::LogChunk;
 
 /// Events up to one of a kind.
 async fn until_kind(events: &mut impl Subscription, last: &str) -> Vec<EventBody> {

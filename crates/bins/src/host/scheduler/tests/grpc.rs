@@ -16,10 +16,10 @@ use tokio::sync::mpsc;
 use super::super::{Options, Stop, grpc};
 use super::agent::offer;
 use super::fixture::{Fixture, SOON, interface, spec};
+use crate::wire::attempt::{JobResult, LogChunk};
 use crate::wire::frame::{DirectiveKind, Hello, OutboxRange, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening, WorkerClient};
 use crate::wire::job::Submission;
-use crate::wire::result::{JobResult, LogChunk};
 use crate::wire::v1::{ListJobsRequest, LogsRequest};
 use crate::wire::worker::{ProtocolRange, Registered, Registration};
 

@@ -16,9 +16,9 @@ use serde_json::json;
 use super::super::{LogNews, LogOrder, LogReader, Options, Stop};
 use super::agent::Agent;
 use super::fixture::{Fixture, SOON, until};
+use crate::wire::attempt::{JobResult, LogChunk, LogSummary};
 use crate::wire::bound::OnWire as _;
 use crate::wire::frame::WorkerFrame;
-use crate::wire::result::{JobResult, LogChunk, LogSummary};
 
 struct Logged {
     fixture: Fixture,

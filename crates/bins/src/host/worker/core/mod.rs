@@ -1,7 +1,6 @@
 //! What an agent knows: its attempts, their slots and devices, the spool, the lease.
 
 mod ending;
-mod taken;
 mod traced;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,13 +20,11 @@ use crate::host::worker::artifacts::Needs;
 use crate::host::worker::clock::{Clock, micros};
 use crate::host::worker::extras::ExtrasLedger;
 use crate::host::worker::gpus::{Charged, Gpu, Ledger};
-use crate::host::worker::specs::Specs;
-use crate::host::worker::work::{Devices, Kind, Work, plan};
+use crate::host::worker::work::{Devices, Kind, Specs, Taken, Work, plan};
 use crate::telemetry::trace::Tracer;
 use crate::wire::attempt::AssignJob;
 use crate::wire::session::{Lease, Slots};
 
-pub(in crate::host::worker) use self::taken::Taken;
 use self::traced::Traced;
 
 /// Attempts that wait this long for a slot of a kind of which nothing runs are given back.

@@ -2,7 +2,6 @@
 //! says goodbye.
 
 mod ending;
-mod pace;
 mod pump;
 mod report;
 mod rest;
@@ -19,14 +18,13 @@ use tokio::time::timeout;
 
 use super::backoff::Backoff;
 use super::clock::now;
+use super::frames::{self, Now, Outbox};
 use super::gauges::Gauges;
 use super::gpus::Gpu;
-use super::inbox::{self, Now};
 use super::link::{Link, LinkError, Stream};
 use super::machine::capabilities;
 use super::monitor::{Least, Monitor};
 use super::options::AgentOptions;
-use super::outbox::Outbox;
 use super::runtimes::Answers;
 use super::shared::Shared;
 use super::state::State;
@@ -199,7 +197,7 @@ impl Session {
         let mut acts = Vec::new();
         {
             let mut core = self.shared.lock();
-            let applied = inbox::welcome(welcome, &mut core, &mut self.outbox, moment(), &mut acts);
+            let applied = frames::welcome(welcome, &mut core, &mut self.outbox, moment(), &mut acts);
             applied.and_then(|()| core.spool.flush()).map_err(spool_failed)?;
         }
         self.shared.perform(acts);

@@ -7,7 +7,7 @@ use orlop_core::machine::worker::WorkerState;
 use tokio::sync::mpsc;
 
 use super::super::clock::now;
-use super::super::inbox::{self, SessionRequest};
+use super::super::frames::{self, SessionRequest};
 use super::super::link::LinkError;
 use super::{Session, Wish, moment, spool_failed};
 use crate::wire::bound::OnWire as _;
@@ -81,7 +81,7 @@ impl Session {
         let specs = specs.map_err(|error| LinkError::Refused(error.to_string()))?;
         let asked = {
             let mut core = self.shared.lock();
-            let asked = inbox::apply(frame, &specs, &mut core, &mut self.outbox, moment(), &mut acts);
+            let asked = frames::apply(frame, &specs, &mut core, &mut self.outbox, moment(), &mut acts);
             let asked = asked.map_err(spool_failed)?;
             core.spool.flush().map_err(spool_failed)?;
             asked

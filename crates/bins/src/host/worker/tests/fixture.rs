@@ -17,9 +17,8 @@ use tokio::time::timeout;
 
 use crate::host::worker::link::{Link, LinkError, Stream};
 use crate::host::worker::{Agent, AgentOptions};
-use crate::wire::attempt::AssignJob;
+use crate::wire::attempt::{AssignJob, JobResult, LogChunk};
 use crate::wire::frame::{Directive, Hello, ServerFrame, Spec, Welcome, WorkerFrame};
-use crate::wire::result::{JobResult, LogChunk};
 use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration};
 

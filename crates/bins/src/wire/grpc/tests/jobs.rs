@@ -11,6 +11,7 @@ use orlop_core::spec::job::JobSpec;
 use orlop_core::task::{LogStream, TaskRef};
 use orlop_core::time::Time;
 
+use super::super::super::attempt::LogChunk;
 use super::super::super::job::{BATCH_MAX, Submission};
 use super::super::super::proto::v1::job_service_client::JobServiceClient;
 use super::super::super::proto::v1::{
@@ -18,7 +19,6 @@ use super::super::super::proto::v1::{
     ListJobsRequest, ListJobsResponse, LogsRequest, LogsResponse, StateCount, SubmitResponse, WatchJobsRequest,
 };
 use super::super::super::query::Cancellation;
-use super::super::super::result::LogChunk;
 use super::workers::{Served, served_channel};
 use super::*;
 

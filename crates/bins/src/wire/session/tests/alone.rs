@@ -4,10 +4,9 @@ use bytes::Bytes;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::task::{LogStream, StartMode, TaskEnd};
 
-use super::super::super::attempt::{AssignJob, JobStarted};
+use super::super::super::attempt::{AssignJob, JobResult, JobStarted, LogChunk};
 use super::super::super::bound::{CHUNK_MAX, FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT, OnWire as _};
 use super::super::super::frame::{DirectiveKind, ServerFrame, WorkerFrame};
-use super::super::super::result::{JobResult, LogChunk};
 use super::super::super::status::WorkerStatus;
 use super::super::super::tests::attempt;
 use super::*;

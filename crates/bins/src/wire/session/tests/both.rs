@@ -8,9 +8,8 @@ use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::task::{LogStream, StartMode, TaskEnd};
 use proptest::prelude::*;
 
-use super::super::super::attempt::AssignJob;
+use super::super::super::attempt::{AssignJob, JobResult, LogChunk};
 use super::super::super::frame::{Judgement, ServerFrame, WorkerFrame};
-use super::super::super::result::{JobResult, LogChunk};
 use super::super::super::tests::attempt;
 use super::*;
 

@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use orlop_core::task::{StartMode, TaskEnd, TaskRef};
 use proptest::prelude::*;
 
-use super::super::super::attempt::AssignJob;
+use super::super::super::attempt::{AssignJob, JobResult};
 use super::super::super::frame::{ServerFrame, WorkerFrame};
-use super::super::super::result::JobResult;
 use super::super::super::tests::attempt;
 use super::*;
 

@@ -1,4 +1,5 @@
-//! The service that workers call, for a server that knows only plain types. Never answers by itself.
+//! The service that workers call, for a server that knows only plain types, and the client of it. Never answers by itself and never
+//! repeats a call.
 
 use std::sync::Arc;
 
@@ -8,15 +9,20 @@ use futures::stream::BoxStream;
 use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, WorkerId};
 use orlop_core::task::TaskRef;
+use tokio::sync::mpsc;
+use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::super::bound::{WireError, checked};
+use super::super::MESSAGE_MAX;
+use super::super::bound::checked;
 use super::super::frame::{ServerFrame, WorkerFrame};
 use super::super::problem::{of_status, status};
 use super::super::proto::v1;
+use super::super::proto::v1::worker_service_client::WorkerServiceClient;
 use super::super::proto::v1::worker_service_server::WorkerService;
 use super::super::status::{Heartbeat, WorkerStatus};
 use super::super::worker::{Registered, Registration};
+use super::call::{Bearer, bad, plain, read, verified};
 use super::{Caller, OPENING};
 
 /// Frames of an agent after the first. An error is the last item: the stream broke, or its agent sent nonsense.
@@ -63,10 +69,6 @@ pub trait WorkerHost: Send + Sync + 'static {
 /// The service over a host.
 pub(super) struct WorkerApi(pub(super) Arc<dyn WorkerHost>);
 
-fn bad(error: WireError) -> Status {
-    status(error.into())
-}
-
 fn worker_id(text: String) -> Result<WorkerId, Status> {
     super::super::worker::worker_id(text).map_err(bad)
 }
@@ -90,7 +92,7 @@ impl WorkerService for WorkerApi {
         request: Request<Streaming<v1::WorkerFrame>>,
     ) -> Result<Response<Self::JobStreamStream>, Status> {
         let caller = Caller::of(&request);
-        let mut frames = read(request.into_inner());
+        let mut frames = arriving(request.into_inner());
         let first = match tokio::time::timeout(OPENING, frames.next()).await {
             Err(_) => Err(Problem::coded(Code::Deadline, "no hello came in 10 s")),
             Ok(None) => Err(Problem::coded(Code::InvalidSpec, "the stream ended before its hello")),
@@ -133,7 +135,7 @@ impl WorkerService for WorkerApi {
 }
 
 /// Frames that passed their checks, until the first error.
-fn read(frames: Streaming<v1::WorkerFrame>) -> FramesIn {
+fn arriving(frames: Streaming<v1::WorkerFrame>) -> FramesIn {
     let plain = frames.map(|frame| match frame {
         Ok(frame) => checked(frame).map_err(Problem::from),
         Err(error) => Err(of_status(&error)),
@@ -144,4 +146,92 @@ fn read(frames: Streaming<v1::WorkerFrame>) -> FramesIn {
         std::future::ready(go_on.then_some(frame))
     });
     ended.boxed()
+}
+
+/// Frames that may wait for the connection.
+const WAITING: usize = 16;
+
+/// A connection of an agent, or of somebody who looks after workers. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct WorkerClient {
+    inner: WorkerServiceClient<Channel>,
+    bearer: Bearer,
+}
+
+impl WorkerClient {
+    /// A client over a connection, with a bearer token if it has one.
+    ///
+    /// # Errors
+    /// The token cannot stand in a header.
+    pub fn new(channel: Channel, token: Option<&str>) -> Result<Self, Problem> {
+        let inner = WorkerServiceClient::new(channel)
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX);
+        Ok(Self { inner, bearer: Bearer::new(token)? })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        self.bearer.unary(message)
+    }
+
+    /// Makes the worker known and opens a session.
+    ///
+    /// # Errors
+    /// The server refuses it, cannot be reached, or answers nonsense.
+    pub async fn register(&self, registration: Registration) -> Result<Registered, Problem> {
+        let request = self.request(registration.into());
+        read(self.inner.clone().register_worker(request).await.map_err(plain)?.into_inner())
+    }
+
+    /// Opens the stream of a session with its first frame: where the next ones go, whose end ends the stream, and what comes. The
+    /// first frame that comes has a welcome, or the directive to register again.
+    ///
+    /// # Errors
+    /// The server refuses it, cannot be reached, or says nothing for 10 s.
+    pub async fn stream(
+        &self,
+        hello: WorkerFrame,
+    ) -> Result<(mpsc::Sender<WorkerFrame>, BoxStream<'static, Result<ServerFrame, Problem>>), Problem> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let over = |_| Problem::coded(Code::StoreUnavailable, "the stream to the server is over");
+        sender.send(hello).await.map_err(over)?;
+        let frames = futures::stream::unfold(receiver, |mut receiver| async {
+            let frame = receiver.recv().await?;
+            Some((frame, receiver))
+        });
+        let mut client = self.inner.clone();
+        let call = client.job_stream(self.bearer.stream(frames));
+        let late = |_| Problem::coded(Code::Deadline, "the server did not answer the hello in 10 s");
+        let answer = tokio::time::timeout(OPENING, call).await.map_err(late)?.map_err(plain)?.into_inner();
+        let frames = answer.map(|frame| verified(frame.map_err(plain)?));
+        Ok((sender, frames.boxed()))
+    }
+
+    /// Shows that the agent lives while no stream is up.
+    ///
+    /// # Errors
+    /// The session is gone, or the server cannot be reached.
+    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<v1::HeartbeatResponse, Problem> {
+        let request = self.request(heartbeat);
+        verified(self.inner.clone().heartbeat(request).await.map_err(plain)?.into_inner())
+    }
+
+    /// What a worker last said of itself.
+    ///
+    /// # Errors
+    /// There is no such worker, or the caller may not see it.
+    pub async fn worker_status(&self, worker: &WorkerId) -> Result<WorkerStatus, Problem> {
+        let request = self.request(v1::GetWorkerStatusRequest { worker_id: worker.to_string() });
+        verified(self.inner.clone().get_worker_status(request).await.map_err(plain)?.into_inner())
+    }
+
+    /// Places a queued job on a worker now; answers after the worker accepted it.
+    ///
+    /// # Errors
+    /// It does not fit there; the error explains why.
+    pub async fn place(&self, worker: &WorkerId, job: JobId) -> Result<TaskRef, Problem> {
+        let message = v1::AssignJobRequest { worker_id: worker.to_string(), job_id: job.as_u64() };
+        let accepted = self.inner.clone().assign_job(self.request(message)).await.map_err(plain)?.into_inner();
+        super::super::attempt::about(accepted.r#ref).map_err(Problem::from)
+    }
 }

@@ -1,21 +1,24 @@
-//! What goes to the server: frames out of the spool, numbered, and released from it when they are acknowledged. Never touches
-//! a connection.
-//!
-//! A frame is not kept: what is not acknowledged when a stream ends is taken out of the spool again, which holds it until
-//! then. The server drops what it has already seen.
+//! Frames. What goes to the server: entries out of the outbox log, numbered, and released from it when they are acknowledged. A
+//! frame is not kept: what is not acknowledged when a stream ends is taken out of the log again, which holds it until then; the
+//! server drops what it has already seen. What comes from the server is applied as a whole, in the order of its fields. Never
+//! touches a connection.
 
 use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use orlop_cloud::outbox::{Cursor, EntryNo, Item};
 use orlop_cloud::runtime::worker::{AttemptEnd, Kept, LogChunk, Started};
+use orlop_core::machine::verdict::ReportVerdict;
+use orlop_core::spec::job::JobSpec;
 use orlop_core::task::{TaskRef, Usage};
+use orlop_core::time::Time;
 
-use super::core::Core;
-use crate::wire::attempt::{JobAccepted, JobStarted, Process, Rejected};
+use super::core::{Act, Core};
+use crate::wire::attempt::{self, Artifact, JobAccepted, JobResult, JobStarted, LogSummary, Process, Rejected};
 use crate::wire::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
-use crate::wire::frame::{Goodbye, WorkerFrame};
-use crate::wire::result::{self, Artifact, JobResult, LogSummary};
+use crate::wire::frame::{Directive, Goodbye, ServerFrame, Welcome, WorkerFrame};
 
 /// Room in a frame for what is not counted entry by entry.
 const BESIDE: usize = 4096;
@@ -31,7 +34,7 @@ struct Sent {
     cursor: Cursor,
 }
 
-/// See the module.
+/// What was sent in a session and is not acknowledged yet, and what may be sent next.
 #[derive(Debug)]
 pub(super) struct Outbox {
     /// Number of the last frame that was numbered.
@@ -183,6 +186,97 @@ fn artifact_of(kept: &Kept) -> Artifact {
     Artifact { name, sha256, bytes, path, executable }
 }
 
-fn chunk_of(id: TaskRef, chunk: LogChunk) -> result::LogChunk {
-    result::LogChunk::new(id, chunk.stream, chunk.seq, chunk.data).with(Some(chunk.time), chunk.gap)
+fn chunk_of(id: TaskRef, chunk: LogChunk) -> attempt::LogChunk {
+    attempt::LogChunk::new(id, chunk.stream, chunk.seq, chunk.data).with(Some(chunk.time), chunk.gap)
+}
+
+/// When a frame is applied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    /// By a clock that never jumps.
+    pub(super) clock: Instant,
+    /// By the clock on the wall.
+    pub(super) wall: Time,
+}
+
+/// What a frame asks of the session itself.
+#[derive(Debug, Default)]
+pub(super) struct SessionRequest {
+    pub(super) directive: Option<Directive>,
+    pub(super) pause: Duration,
+    /// Whether the lease was renewed.
+    pub(super) renewed: bool,
+}
+
+/// Applies a frame, the specifications in it read. What it makes necessary is in the spool's buffers afterwards, which are to be flushed before the frame
+/// is acknowledged.
+///
+/// # Errors
+/// When the spool cannot be written; the frame is then not acknowledged and comes again.
+pub(super) fn apply(
+    mut frame: ServerFrame,
+    specs: &[(u64, JobSpec)],
+    core: &mut Core,
+    outbox: &mut Outbox,
+    now: Now,
+    acts: &mut Vec<Act>,
+) -> io::Result<SessionRequest> {
+    let mut asked =
+        SessionRequest { pause: Duration::from_millis(u64::from(frame.retry_after_ms)), ..SessionRequest::default() };
+    if frame.lease_ms > 0 {
+        core.beat_answered(frame.lease_ms);
+        core.renewed(now.clock, acts);
+        asked.renewed = true;
+    }
+    outbox.acknowledged(frame.ack, core);
+    outbox.credit(frame.log_credit);
+    asked.directive = frame.directive.take();
+    if frame.seq != 0 && frame.seq <= outbox.heard {
+        return Ok(asked);
+    }
+    core.slots.received(&frame);
+    for (spec_id, spec) in specs {
+        core.specs.put(*spec_id, spec);
+    }
+    for (spec_id, _) in specs {
+        core.unpark(*spec_id, now.clock, acts)?;
+    }
+    for assign in frame.assign {
+        core.assign(assign, now.clock, acts)?;
+    }
+    for cancel in &frame.cancel {
+        core.cancel(cancel, now.wall, acts)?;
+    }
+    for attempt in frame.revoke {
+        core.revoke(attempt.into())?;
+    }
+    for judged in frame.verdicts {
+        match judged.worth() {
+            ReportVerdict::Unknown | ReportVerdict::Stale => core.unwanted(judged.attempt(), now.wall, acts)?,
+            ReportVerdict::Duplicate | ReportVerdict::Accepted | ReportVerdict::Adopted => {}
+        }
+    }
+    if frame.seq != 0 {
+        outbox.heard = frame.seq;
+    }
+    Ok(asked)
+}
+
+/// Applies the first frame of a stream.
+///
+/// # Errors
+/// When the spool cannot be written.
+pub(super) fn welcome(
+    welcome: Welcome,
+    core: &mut Core,
+    outbox: &mut Outbox,
+    now: Now,
+    acts: &mut Vec<Act>,
+) -> io::Result<()> {
+    outbox.resumed(welcome.last_worker_seq, core);
+    core.ask_again();
+    for attempt in welcome.kill.into_iter().chain(welcome.settled) {
+        core.unwanted(attempt.into(), now.wall, acts)?;
+    }
+    Ok(())
 }
