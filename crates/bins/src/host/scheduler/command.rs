@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 
 use super::explain::Explained;
 use super::live::ClientFields;
-use super::prepare::Prepared;
 use super::session::{Opened, Opening, Session};
+use super::spec::Prepared;
 use crate::wire::frame::WorkerFrame;
 use crate::wire::identity::PeerCertificate;
 

@@ -25,7 +25,6 @@ mod live;
 mod logs;
 pub mod machine;
 mod pace;
-mod prepare;
 #[cfg(all(unix, feature = "cli"))]
 pub mod program;
 mod release;
@@ -35,6 +34,7 @@ mod secrets;
 mod session;
 mod shared;
 mod snapshot;
+mod spec;
 mod stop;
 mod tenants;
 #[cfg(test)]
@@ -59,14 +59,14 @@ pub use self::disk_guard::Disks;
 pub use self::explain::Explained;
 pub use self::handle::{Handle, StreamError};
 use self::ingress::{LockFreePriorityQueue, Wake};
-pub use self::live::{ClientFields, Interned};
+pub use self::live::ClientFields;
 pub use self::logs::{LogNews, LogOrder, LogReader, PartNews, PartsReader};
-pub use self::prepare::Prepared;
 pub use self::secrets::{SecretPlace, Secrets};
 pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;
 pub use self::shared::{Frequent, Options, Status};
 pub use self::snapshot::{DrainSnapshot, Snapshot, Totals, WorkerSnapshot};
+pub use self::spec::{Interned, Prepared};
 pub use self::stop::Stop;
 pub use self::tenants::is_gone;
 

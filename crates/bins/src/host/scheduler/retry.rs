@@ -16,7 +16,7 @@ use super::error;
 use super::handle::Handle;
 use super::live::ClientFields;
 use super::logs::first_missing;
-use super::prepare::Prepared;
+use super::spec::Prepared;
 
 /// Elements of a page.
 const PAGE: u32 = 10_000;

@@ -11,7 +11,8 @@ use orlop_core::task::{StartMode, TaskRef};
 use orlop_scheduler::token::WorkerKey;
 use tokio::sync::Notify;
 
-use super::live::{ClientFields, Interned};
+use super::live::ClientFields;
+use super::spec::Interned;
 use crate::wire::attempt::{AssignJob, CancelJob, SecretValue};
 use crate::wire::bound::OnWire as _;
 use crate::wire::frame::{Directive, Hello, Judgement, ServerFrame, Welcome, WorkerFrame};

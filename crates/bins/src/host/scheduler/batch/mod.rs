@@ -2,7 +2,6 @@
 
 mod effects;
 mod feasibility;
-mod flush;
 pub(super) mod metrics;
 mod order;
 mod past;
@@ -16,7 +15,6 @@ mod restore;
 mod snapshot;
 mod submit;
 mod trace;
-mod write_set;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,23 +30,24 @@ use orlop_scheduler::error::EventError;
 use orlop_scheduler::event::Event;
 use orlop_scheduler::token::WorkerKey;
 
+use self::effects::{ReportFields, WriteSet};
 use self::feasibility::FeasibilityCache;
 use self::metrics::BatchMetrics;
 use self::phases::Phases;
 use self::place::Placing;
 use self::trace::Traces;
-use self::write_set::{ReportFields, WriteSet};
 use super::clock::Clock;
 use super::command::{Command, Reply};
 use super::commit::{Progress, Staged};
 use super::error;
 use super::ingress::LockFreePriorityQueue;
-use super::live::{Jobs, Keys, Specs, Watchers, Workers};
+use super::live::{Jobs, Keys, Watchers, Workers};
 use super::logs::Losses;
 use super::release::Release;
 use super::session::{Opened, Opening};
 use super::shared::Shared;
 use super::snapshot::Totals;
+use super::spec::Specs;
 use crate::telemetry::metrics::Metrics;
 
 /// The most inputs of one batch.

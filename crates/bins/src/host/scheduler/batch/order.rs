@@ -15,7 +15,7 @@ use super::super::error;
 use super::super::explain::Explained;
 use super::super::release::Release;
 use super::Core;
-use super::write_set::ReportFields;
+use super::effects::ReportFields;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::{Directive, DirectiveKind};
 

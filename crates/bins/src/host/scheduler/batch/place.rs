@@ -13,7 +13,7 @@ use super::super::command::Reply;
 use super::super::error;
 use super::super::release::Release;
 use super::Core;
-use super::write_set::ReportFields;
+use super::effects::ReportFields;
 
 /// Who waits for workers to accept what was placed on them.
 pub(in super::super) type Placing = BTreeMap<TaskRef, Reply<TaskRef>>;

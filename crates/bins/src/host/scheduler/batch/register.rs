@@ -22,7 +22,7 @@ use super::super::release::Release;
 use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
 use super::super::words;
 use super::Core;
-use super::write_set::ReportFields;
+use super::effects::ReportFields;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::{LiveAttempt, OutboxRange, Welcome, refs};
 use crate::wire::identity::PeerCertificate;

@@ -13,7 +13,7 @@ use orlop_scheduler::token::WorkerKey;
 use super::super::release::Release;
 use super::super::session::{Closing, Session};
 use super::Core;
-use super::write_set::ReportFields;
+use super::effects::ReportFields;
 use crate::wire::attempt::{JobAccepted, JobResult, JobStarted, Rejected, is_permanent};
 use crate::wire::frame::{Judgement, WorkerFrame};
 use crate::wire::status::WorkerStatus;

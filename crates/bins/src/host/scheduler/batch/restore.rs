@@ -21,13 +21,13 @@ use orlop_scheduler::stored::{
 };
 
 use super::super::live::{ClientFields, LiveJob, LiveWorker};
-use super::super::prepare::Prepared;
 use super::super::shared::Shared;
+use super::super::spec::Prepared;
+use super::effects::{ReportFields, WriteSet};
 use super::feasibility::FeasibilityCache;
 use super::metrics::BatchMetrics;
 use super::place::Placing;
 use super::trace::Traces;
-use super::write_set::{ReportFields, WriteSet};
 use super::{Core, Registry, past};
 
 /// What is read on the way to a core.

@@ -14,7 +14,7 @@ use super::super::error;
 use super::super::live::{Answered, LiveJob};
 use super::super::release::Release;
 use super::Core;
-use super::write_set::ReportFields;
+use super::effects::ReportFields;
 
 /// How long an idempotency key is kept.
 const KEY_KEPT: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
