@@ -1,6 +1,5 @@
 //! Submits: one job, or up to 10 000 that are taken all or none.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orlop_core::error::{Code, FieldError, Problem};
@@ -9,19 +8,15 @@ use orlop_core::spec::job::JobSpec;
 use serde_json::Value;
 
 use super::super::BASE;
-use super::super::auth::owner;
 use super::super::call::Call;
 use super::super::replay::body_hash_of;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::view::job::Submitted;
-use crate::host::scheduler::{Batch, Once, Submission};
+use crate::host::scheduler::{Batch, Once, Submitter};
 
 /// The most jobs of one request.
 const JOBS: usize = 10_000;
-
-/// Correlation ids of one request that are kept in the audit trail.
-const AUDITED: usize = 16;
 
 /// The specifications of a body, each with its place in it.
 fn specs(body: &Value) -> Result<Vec<(String, JobSpec)>, Problem> {
@@ -75,40 +70,28 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     let specs = specs(&body)?;
     let traceparent = call.headers.get("traceparent").and_then(|value| value.to_str().ok());
     let request = api.handle.traced(traceparent.filter(|text| text.len() <= 256));
-    let (mut jobs, mut first) = (Vec::with_capacity(specs.len()), None);
-    let (mut correlation, mut tenants) = (BTreeSet::new(), BTreeSet::new());
-    for (place, mut spec) in specs {
-        spec.tenant.iter().for_each(|asked| call.concern.is(asked));
-        let tenant = owner(&call.caller, &api.options.default_tenant, &place, &spec)?;
-        call.concern.is(&tenant);
-        if tenants.insert(tenant.clone()) {
-            api.handle.require_tenant(&tenant, &place, |name| call.sees(name)).await?;
-        }
-        match &spec.correlation_id {
-            Some(own) if correlation.len() < AUDITED => drop(correlation.insert(own.clone())),
-            Some(_) => {}
-            None => spec.correlation_id = Some(call.request_id.clone()),
-        }
-        api.handle.complete(&tenant, &mut spec);
-        api.handle.pin_inputs(&tenant, &mut spec, &place).await?;
-        let submission = Submission::of(&spec, &tenant, request.traceparent());
-        jobs.push(submission.map_err(|error| Problem::field(&place, error.to_string()))?);
-        first.get_or_insert(tenant);
-    }
-    let once = match (call.key()?, first) {
+    let by = Submitter {
+        caller: &call.caller,
+        concern: &call.concern,
+        default_tenant: &api.options.default_tenant,
+        request_id: &call.request_id,
+        traceparent: request.traceparent(),
+    };
+    let ready = api.handle.ready(&by, specs).await?;
+    let once = match (call.key()?, ready.tenant) {
         (Some(key), Some(tenant)) => {
             let key = IdempotencyKey { tenant, key: key.to_owned() };
             Some(Once { key, body_hash: body_hash_of("POST", &call) })
         }
         _ => None,
     };
-    let taken = api.handle.submit(Batch { jobs, once }).await?;
+    let taken = api.handle.submit(Batch { jobs: ready.jobs, once }).await?;
     api.handle.submitted(request, &taken, &call.request_id);
     let ids: Vec<String> = taken.jobs.iter().map(ToString::to_string).collect();
     let id = ids.first().filter(|_| single).cloned();
     let place = id.as_ref().map(|id| format!("{BASE}/jobs/{id}"));
     let reply = Reply::json(202, &Submitted { id, ids, warnings: taken.warnings })?;
-    let reply = reply.about(correlation.into_iter().collect());
+    let reply = reply.about(ready.correlation_ids.into_iter().collect());
     let reply = match place {
         Some(place) => reply.at(&place),
         None => reply,

@@ -2,10 +2,11 @@
 //! hashes anything; and those that live jobs share, equal ones once, by the hash of their body.
 
 use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock, Weak};
 
+use orlop_core::error::Problem;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
 use orlop_core::spec::job::{Array, ArtifactIn, JobSpec, SecretRef};
@@ -13,7 +14,9 @@ use orlop_core::task::{Demand, DemandError};
 use orlop_scheduler::event::ArraySpec;
 
 use super::command::Submission;
+use super::handle::Handle;
 use super::live::{ByNumber, ClientFields};
+use crate::api::auth::{Caller, Concern, owner};
 use crate::wire::frame::Spec;
 
 /// A specification that was checked.
@@ -135,8 +138,76 @@ impl Submission {
     }
 }
 
+/// Correlation ids of one request that are kept in the audit trail.
+const AUDITED: usize = 16;
+
 /// How many specs are kept before those that nobody uses are looked for.
 const SWEEP: usize = 4096;
+
+/// Who submits, and what its request says of all its jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Submitter<'a> {
+    /// Who calls.
+    pub caller: &'a Caller,
+    /// Hears whose objects the request turns out to be about.
+    pub concern: &'a Concern,
+    /// Whose a job is that names no tenant, of a caller who may use any.
+    pub default_tenant: &'a TenantName,
+    /// The correlation id of jobs without one of their own.
+    pub request_id: &'a str,
+    /// The W3C trace context of the request.
+    pub traceparent: Option<&'a str>,
+}
+
+/// The jobs of a request, ready to be taken.
+#[derive(Debug, Default)]
+pub struct Submissions {
+    /// The jobs.
+    pub jobs: Vec<Submission>,
+    /// Whose the first one is.
+    pub tenant: Option<TenantName>,
+    /// Correlation ids that jobs have of their own, the first few.
+    pub correlation_ids: BTreeSet<String>,
+}
+
+impl Handle {
+    /// Makes the jobs of a request ready: finds out whose each is and whether its submitter may do that, puts what the
+    /// configuration says in the place of what is left open, and keeps the artifacts that are named. Each job comes with its place
+    /// in the request, empty where it is alone.
+    ///
+    /// # Errors
+    /// Forbidden, NotFound of a tenant or an artifact, InvalidSpec, each with its place; and as of the store.
+    pub async fn ready(&self, by: &Submitter<'_>, jobs: Vec<(String, JobSpec)>) -> Result<Submissions, Problem> {
+        let shared = Arc::new(ClientFields {
+            correlation_id: Some(by.request_id.into()),
+            traceparent: by.traceparent.map(Into::into),
+        });
+        let (mut ready, mut tenants) = (Submissions::default(), BTreeSet::new());
+        for (place, mut spec) in jobs {
+            spec.tenant.iter().for_each(|asked| by.concern.is(asked));
+            let tenant = owner(by.caller, by.default_tenant, &place, &spec)?;
+            by.concern.is(&tenant);
+            if tenants.insert(tenant.clone()) {
+                self.require_tenant(&tenant, &place, |name| by.caller.sees(name)).await?;
+            }
+            if let Some(own) = spec.correlation_id.as_ref().filter(|_| ready.correlation_ids.len() < AUDITED) {
+                ready.correlation_ids.insert(own.clone());
+            }
+            self.complete(&tenant, &mut spec);
+            self.pin_inputs(&tenant, &mut spec, &place).await?;
+            let mut job = Submission::of(&spec, &tenant, by.traceparent).map_err(|error| {
+                let path = if place.is_empty() { error.field.to_owned() } else { format!("{place}.{}", error.field) };
+                Problem::field(path, format!("is {}; use {}", error.given, error.allowed))
+            })?;
+            if spec.correlation_id.is_none() {
+                job.client = Some(Arc::clone(&shared));
+            }
+            ready.jobs.push(job);
+            ready.tenant.get_or_insert(tenant);
+        }
+        Ok(ready)
+    }
+}
 
 /// A specification as live jobs share it. There may be a million of them that wait: until one travels to a worker it is kept
 /// as it is stored, which is a fraction of what it says in memory.

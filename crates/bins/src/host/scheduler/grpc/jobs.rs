@@ -1,18 +1,16 @@
 //! The service of clients: submits, reads, orders.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use orlop_core::error::{Code, Problem};
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobFilter, JobKind, JobRow, Page, SpecHash};
-use orlop_core::task::{DemandError, TaskRef};
+use orlop_core::task::TaskRef;
 
-use super::super::{Batch, Cancelled, ClientFields, Handle, Once, Stop, Submission as NewJob, error};
+use super::super::{Batch, Cancelled, Handle, Once, Stop, Submitter, error};
 use super::{logs, view, watch};
-use crate::api::auth::{Access, Caller as Admitted, Scope, owner};
+use crate::api::auth::{Access, Caller as Admitted, Scope};
 use crate::telemetry::trace::Requested;
 use crate::wire::grpc::{Answers, Caller, JobHost};
 use crate::wire::job::Submission;
@@ -37,44 +35,35 @@ pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Problem> {
 async fn batch(
     handle: &Handle,
     caller: &Caller,
-    default: &TenantName,
+    default_tenant: &TenantName,
     traced: &Requested,
     submission: Submission,
 ) -> Result<Batch, Problem> {
-    let who = admitted(caller)?;
-    let request = caller.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
-    let traceparent = traced.traceparent();
-    let client =
-        Arc::new(ClientFields { correlation_id: Some(request.into()), traceparent: traceparent.map(Into::into) });
-    let alone = submission.jobs.len() == 1;
-    let (mut jobs, mut body, mut tenant) = (Vec::with_capacity(submission.jobs.len()), String::new(), None);
-    let mut tenants = BTreeSet::new();
-    for (number, mut spec) in submission.jobs.into_iter().enumerate() {
-        let place = if alone { String::new() } else { format!("jobs[{number}]") };
-        spec.tenant.iter().for_each(|asked| caller.concern.is(asked));
-        let owner = owner(who, default, &place, &spec)?;
-        caller.concern.is(&owner);
-        if tenants.insert(owner.clone()) {
-            handle.require_tenant(&owner, &place, |name| who.sees(name)).await?;
+    let made;
+    let request_id = match &caller.request_id {
+        Some(given) => given,
+        None => {
+            made = uuid::Uuid::new_v4().simple().to_string();
+            &made
         }
-        if submission.key.is_some() {
-            body.push_str(&spec.content_hash().to_string());
-        }
-        handle.complete(&owner, &mut spec);
-        handle.pin_inputs(&owner, &mut spec, &place).await?;
-        let mut job = NewJob::of(&spec, &owner, traceparent).map_err(|wrong| out_of_bounds(&wrong))?;
-        if job.client.as_ref().is_none_or(|own| own.correlation_id.is_none()) {
-            job.client = Some(Arc::clone(&client));
-        }
-        jobs.push(job);
-        tenant.get_or_insert(owner);
+    };
+    let by = Submitter {
+        caller: admitted(caller)?,
+        concern: &caller.concern,
+        default_tenant,
+        request_id,
+        traceparent: traced.traceparent(),
+    };
+    let mut body = String::new();
+    if submission.key.is_some() {
+        submission.jobs.iter().for_each(|spec| body.push_str(&spec.content_hash().to_string()));
     }
-    let key = submission.key.zip(tenant).map(|(key, tenant)| IdempotencyKey { tenant, key });
-    Ok(Batch { jobs, once: key.map(|key| Once { key, body_hash: SpecHash::of(&body).0 }) })
-}
-
-fn out_of_bounds(error: &DemandError) -> Problem {
-    Problem::field(error.field, format!("is {}; use {}", error.given, error.allowed))
+    let alone = submission.jobs.len() == 1;
+    let place = |number| if alone { String::new() } else { format!("jobs[{number}]") };
+    let jobs = submission.jobs.into_iter().enumerate().map(|(number, spec)| (place(number), spec)).collect();
+    let ready = handle.ready(&by, jobs).await?;
+    let key = submission.key.zip(ready.tenant).map(|(key, tenant)| IdempotencyKey { tenant, key });
+    Ok(Batch { jobs: ready.jobs, once: key.map(|key| Once { key, body_hash: SpecHash::of(&body).0 }) })
 }
 
 impl Jobs {
