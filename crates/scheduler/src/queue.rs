@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::class::open::OpenClasses;
+use crate::class::OpenClasses;
 
 /// Order of a job inside its band: priority, then id, which grows with submission.
 pub(crate) type Key = (u8, u64);

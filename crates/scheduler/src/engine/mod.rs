@@ -55,10 +55,7 @@ use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
 
-use crate::class::Classes;
-use crate::class::open::OpenClasses;
-use crate::class::refused::Refused;
-use crate::class::request::Requests;
+use crate::class::{Classes, OpenClasses, Refused, Requests};
 use crate::config::Config;
 use crate::effect::Effect;
 use crate::error::EventError;

@@ -2,7 +2,7 @@
 //! of 64 workers and the bound over a block's summaries. Only additions, multiplications and square roots of `f32`, which
 //! are exact by IEEE 754, in one order: equal on every platform, and monotone, so that a bound is never above a score.
 
-use crate::class::request::Request;
+use crate::class::Request;
 use crate::config::Policy;
 use crate::fleet::MAX_DIMS;
 use crate::fleet::table::{BLOCK, Table};

@@ -1,8 +1,7 @@
 //! The search for the best workers of a run: every worker in effect, most blocks unread. Owns filters by table, skipping,
 //! and the order of candidates; changes nothing.
 
-use crate::class::Class;
-use crate::class::request::{Request, Requests};
+use crate::class::{Class, Request, Requests};
 use crate::config::Policy;
 use crate::fleet::table::{BLOCK, Table};
 use crate::score::rank::{self, Scale};

@@ -8,8 +8,7 @@ use proptest::prelude::*;
 
 use super::rank;
 use super::scan::{Candidate, Search, Shortlist};
-use crate::class::Classes;
-use crate::class::request::Requests;
+use crate::class::{Classes, Requests};
 use crate::config::Policy;
 use crate::event::{Capabilities, GpuDevices};
 use crate::fleet::dims::Dims;
