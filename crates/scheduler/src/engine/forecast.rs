@@ -13,7 +13,7 @@ use super::reserve::{Seat, gather};
 use crate::class::{Class, Request};
 use crate::fleet::Amounts;
 use crate::job::Gang;
-use crate::score::scan::tie;
+use crate::score::tie;
 use crate::table::NONE;
 
 /// Workers for a job, and when all of them have room at the latest; absent = nobody knows.
