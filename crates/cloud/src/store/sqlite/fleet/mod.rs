@@ -16,9 +16,7 @@ mod stamp;
 #[cfg(test)]
 mod tests;
 mod worker;
-mod write_attempts;
-mod write_jobs;
-mod write_rest;
+mod write;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

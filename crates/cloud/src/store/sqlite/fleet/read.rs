@@ -10,8 +10,7 @@ use orlop_core::task::{TaskRef, Usage};
 use orlop_core::time::Time;
 use rusqlite::Row;
 
-use super::write_attempts::ATTEMPT;
-use super::write_jobs::{JOB, UNIT};
+use super::write::{ATTEMPT, JOB, UNIT};
 use crate::store::fleet::column::{damaged, gpu, indices, named, natural, small};
 use crate::store::sqlite::error::CallError;
 

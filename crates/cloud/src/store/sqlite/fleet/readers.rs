@@ -17,7 +17,7 @@ use orlop_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::{SqliteFleet, lists, open, restore, specs, write_rest};
+use super::{SqliteFleet, lists, open, restore, specs, write};
 use crate::store::sqlite::error::CallError;
 
 /// Reads at once; more wait.
@@ -165,6 +165,6 @@ impl FleetReads for SqliteFleet {
     }
 
     async fn leader(&self) -> Result<Option<Leader>, Problem> {
-        self.readers.read(write_rest::leader).await
+        self.readers.read(write::leader).await
     }
 }
