@@ -12,8 +12,7 @@ use tokio::sync::mpsc;
 use super::open::Writer;
 use super::specs::SpecNumbers;
 use super::{restore, stamp, write};
-use crate::store::fleet::batch::Batch;
-use crate::store::fleet::request::{Answer, Commit, Request, gather, together};
+use crate::store::fleet::batch::{Answer, Batch, Commit, Request, gather, together};
 use crate::store::sqlite::error::CallError;
 
 /// What the thread counts for its owner.
