@@ -4,8 +4,7 @@ use std::io;
 
 use orlop_core::error::Problem;
 
-use super::control::{Control, SupervisorState};
-use super::report::Report;
+use super::control::{Control, Report, SupervisorState};
 use crate::runtime::logs::now;
 use crate::runtime::worker::RemainsState;
 use crate::runtime::worker::event::Started;
@@ -68,7 +67,7 @@ mod tests {
     use orlop_core::id::{Epoch, JobId};
     use orlop_core::task::TaskRef;
 
-    use super::super::spares::Spares;
+    use super::super::control::Spares;
     use super::*;
 
     #[test]

@@ -18,10 +18,8 @@ use nix::sys::signal::Signal;
 use orlop_core::error::Problem;
 use orlop_core::task::TaskRef;
 
-use super::control::{Control, Request, SupervisorState, read_lease};
+use super::control::{Control, Report, Request, Spares, SupervisorState, read_lease};
 use super::order::{Start, Tools, put};
-use super::report::Report;
-use super::spares::Spares;
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
