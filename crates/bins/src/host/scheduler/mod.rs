@@ -24,11 +24,9 @@ mod lead;
 mod live;
 mod logs;
 pub mod machine;
-mod pace;
 mod prepare;
 #[cfg(all(unix, feature = "cli"))]
 pub mod program;
-mod release;
 pub mod retention;
 mod retry;
 mod secrets;

@@ -8,7 +8,7 @@ use orlop_core::task::{StartMode, TaskRef};
 use orlop_scheduler::effect::{Effect, JobPart, Reason};
 use orlop_scheduler::token::WorkerKey;
 
-use super::super::release::Release;
+use super::super::commit::Release;
 use super::super::session::{Assignment, Batch};
 use super::super::words;
 use super::Core;

@@ -8,7 +8,7 @@ use orlop_core::time::Time;
 use orlop_scheduler::effect::Reason;
 use orlop_scheduler::stored::UnitRow;
 
-use super::super::release::Release;
+use super::super::commit::Release;
 use super::super::session::Batch;
 use super::super::words;
 use super::Core;

@@ -16,9 +16,9 @@ use orlop_scheduler::event::{Departure, Event, Kept};
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::{Alive, Registration, Reply};
+use super::super::commit::Release;
 use super::super::error;
 use super::super::live::{LiveWorker, Syncing};
-use super::super::release::Release;
 use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
 use super::super::words;
 use super::Core;

@@ -10,9 +10,9 @@ use orlop_scheduler::effect::{Effect, Refusal};
 use orlop_scheduler::event::{Event, StartWindow};
 
 use super::super::command::{Batch, Once, Reply, Submission, Submitted};
+use super::super::commit::Release;
 use super::super::error;
 use super::super::live::{Answered, LiveJob};
-use super::super::release::Release;
 use super::Core;
 use super::write_set::ReportFields;
 

@@ -11,7 +11,7 @@ use orlop_core::time::Time;
 use orlop_scheduler::effect::Reason;
 use orlop_scheduler::token::WorkerKey;
 
-use super::super::release::Release;
+use super::super::commit::Release;
 use super::super::session::Session;
 
 /// A job, element or gang that changed.
