@@ -1,7 +1,6 @@
 //! One term of leadership: the core with what the loop knows beside it, and the batch that both go through.
 
 mod effects;
-mod feasibility;
 mod flush;
 pub(super) mod metrics;
 mod order;
@@ -32,10 +31,10 @@ use orlop_scheduler::error::EventError;
 use orlop_scheduler::event::Event;
 use orlop_scheduler::token::WorkerKey;
 
-use self::feasibility::FeasibilityCache;
 use self::metrics::BatchMetrics;
 use self::phases::Phases;
 use self::place::Placing;
+use self::submit::FeasibilityCache;
 use self::trace::Traces;
 use self::write_set::{ReportFields, WriteSet};
 use super::clock::Clock;

@@ -23,9 +23,9 @@ use orlop_scheduler::stored::{
 use super::super::live::{ClientFields, LiveJob, LiveWorker};
 use super::super::prepare::Prepared;
 use super::super::shared::Shared;
-use super::feasibility::FeasibilityCache;
 use super::metrics::BatchMetrics;
 use super::place::Placing;
+use super::submit::FeasibilityCache;
 use super::trace::Traces;
 use super::write_set::{ReportFields, WriteSet};
 use super::{Core, Registry, past};
