@@ -62,6 +62,33 @@ pub enum Reason {
     GangEnded,
 }
 
+impl Reason {
+    /// The word under which it is stored and shown; none where the state says it all.
+    #[must_use]
+    pub const fn word(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Plain => return None,
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+            Self::MaxFailures => "max_failures",
+            Self::InfraLimit => "infra_limit",
+            Self::Permanent => "permanent",
+            Self::Exit(Some(_)) => "exit",
+            Self::Exit(None) => "signal",
+            Self::TimedOut => "timed_out",
+            Self::StartFailed => "start_failed",
+            Self::Command(_) => "command",
+            Self::Rejected => "rejected",
+            Self::WorkerLost => "worker_lost",
+            Self::Revoked => "revoked",
+            Self::Preempted => "preempted",
+            Self::Drained => "drained",
+            Self::Adopted => "adopted",
+            Self::GangEnded => "gang_ended",
+        })
+    }
+}
+
 /// Why a worker changed its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -90,6 +117,27 @@ pub enum WorkerReason {
     Superseded,
     /// The server started anew and has not heard of it yet.
     ServerRestarted,
+}
+
+impl WorkerReason {
+    /// The word under which it is stored and shown; empty where the state says it all.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Timeout => "timeout",
+            Self::Refused => "refused",
+            Self::ConnectionLost => "connection_lost",
+            Self::Silent => "silent",
+            Self::ReportBad => "report_bad",
+            Self::StartFailures => "start_failures",
+            Self::Losses => "losses",
+            Self::Drained => "drained",
+            Self::Gone => "gone",
+            Self::Superseded => "superseded",
+            Self::ServerRestarted => "server_restarted",
+        }
+    }
 }
 
 /// A limit of a tenant that one request or all active jobs can pass.
@@ -368,5 +416,54 @@ impl Effect {
             Self::Lost { attempt, held, .. } => EffectKey::Attempt(*attempt, if *held { 4 } else { 5 }),
             Self::Shutdown { worker } => EffectKey::Worker(*worker),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words are stored and sent: what reads them knows these.
+    #[test]
+    fn reasons_have_the_words_under_which_they_are_stored() {
+        let jobs = [
+            (Reason::Expired, "expired"),
+            (Reason::Cancelled, "cancelled"),
+            (Reason::MaxFailures, "max_failures"),
+            (Reason::InfraLimit, "infra_limit"),
+            (Reason::Permanent, "permanent"),
+            (Reason::Exit(Some(1)), "exit"),
+            (Reason::Exit(None), "signal"),
+            (Reason::TimedOut, "timed_out"),
+            (Reason::StartFailed, "start_failed"),
+            (Reason::Command(127), "command"),
+            (Reason::Rejected, "rejected"),
+            (Reason::WorkerLost, "worker_lost"),
+            (Reason::Revoked, "revoked"),
+            (Reason::Preempted, "preempted"),
+            (Reason::Drained, "drained"),
+            (Reason::Adopted, "adopted"),
+            (Reason::GangEnded, "gang_ended"),
+        ];
+        for (reason, word) in jobs {
+            assert_eq!(reason.word(), Some(word), "{reason:?}");
+        }
+        let workers = [
+            (WorkerReason::Timeout, "timeout"),
+            (WorkerReason::Refused, "refused"),
+            (WorkerReason::ConnectionLost, "connection_lost"),
+            (WorkerReason::Silent, "silent"),
+            (WorkerReason::ReportBad, "report_bad"),
+            (WorkerReason::StartFailures, "start_failures"),
+            (WorkerReason::Losses, "losses"),
+            (WorkerReason::Drained, "drained"),
+            (WorkerReason::Gone, "gone"),
+            (WorkerReason::Superseded, "superseded"),
+            (WorkerReason::ServerRestarted, "server_restarted"),
+        ];
+        for (reason, word) in workers {
+            assert_eq!(reason.word(), word, "{reason:?}");
+        }
+        assert_eq!((Reason::Plain.word(), WorkerReason::Plain.word()), (None, ""), "the state says it all");
     }
 }

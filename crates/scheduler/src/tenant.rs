@@ -6,7 +6,7 @@ use orlop_core::id::TenantName;
 use orlop_core::rate::{Bucket, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::class::request::Request;
+use crate::class::Request;
 use crate::effect::{Limit, Refusal};
 use crate::event::{OnExceed, Quota, TenantSettings, TenantStatus};
 use crate::fleet::dims::{CPU, Dim, Dims, MEMORY, mebi_down, mebi_up};

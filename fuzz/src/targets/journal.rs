@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use orlop_cloud::outbox::entry::Entry;
+use orlop_cloud::outbox::Entry;
 use orlop_cloud::segment::read::scan;
 use orlop_cloud::segment::{Kind, decode, encode};
 

@@ -8,7 +8,6 @@
 //! What an attempt was accepted with and how it started stay until its end is acknowledged, so that an agent that starts
 //! again knows what its predecessor ran.
 
-pub mod entry;
 mod journal;
 mod output_log;
 mod recover;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use orlop_core::task::{LogStream, TaskRef};
 use serde::{Deserialize, Serialize};
 
-use self::entry::Entry;
+pub use self::journal::Entry;
 use self::journal::{Journal, Spot};
 use self::output_log::OutputLog;
 pub use self::recover::Recovered;

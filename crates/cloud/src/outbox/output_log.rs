@@ -8,8 +8,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use orlop_core::task::{LogGap, TaskRef};
 
 use super::EntryNo;
-use super::entry::Entry;
-use super::journal::{Journal, Spot};
+use super::journal::{Entry, Journal, Spot};
 use crate::runtime::worker::event::{LogCapacity, LogChunk};
 
 /// Bytes that an entry has beside its output, about.

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use orlop_core::task::{LogGap, TaskRef};
 
-use super::entry::Entry;
-use super::journal::{Journal, Spot};
+use super::journal::{Entry, Journal, Spot};
 use super::output_log::OutputLog;
 use super::reserve::Reserve;
 use super::{EntryNo, Item, OutboxLog, OutboxOptions, TrackedAttempt};

@@ -3,8 +3,7 @@
 
 use std::io;
 
-use super::entry::Entry;
-use super::journal::Spot;
+use super::journal::{Entry, Spot};
 use super::{Item, OutboxLog};
 
 impl OutboxLog {

@@ -8,9 +8,6 @@
 //!
 //! A payload is one entry, encoded with postcard.
 
-pub(crate) mod bytes;
-#[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
-pub(crate) mod follow;
 pub mod read;
 #[cfg(test)]
 mod tests;
@@ -145,4 +142,36 @@ pub fn decode_prefix<T: DeserializeOwned>(first: &[u8]) -> Option<T> {
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Option<T> {
     let (entry, rest) = postcard::take_from_bytes(payload).ok()?;
     rest.is_empty().then_some(entry)
+}
+
+/// Bytes in entries as one piece: serde by itself takes a `Vec<u8>` for a list, and goes through it byte by byte.
+pub(crate) mod bytes {
+    use std::fmt;
+
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    /// Writes bytes.
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    /// Reads bytes.
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+
+        impl Visitor<'_> for Bytes {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+        }
+
+        deserializer.deserialize_bytes(Bytes)
+    }
 }

@@ -12,8 +12,7 @@ use super::explanation::{
     Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, UnmetDemand, WorkerFit,
 };
 use super::record::{Job, Spec, Task, Worker};
-use crate::class::Class;
-use crate::class::request::Request;
+use crate::class::{Class, Request};
 use crate::effect::Limit;
 use crate::fleet::dims::{CPU, Dim, MEMORY, SLOTS, mebi_up, requested};
 use crate::fleet::kind::{Kind, Mismatch};

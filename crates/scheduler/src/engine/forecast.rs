@@ -10,11 +10,10 @@ use super::gang::GangCandidate;
 use super::heads::Head;
 use super::record::{Attempt, Worker};
 use super::reserve::{Seat, gather};
-use crate::class::Class;
-use crate::class::request::Request;
+use crate::class::{Class, Request};
 use crate::fleet::Amounts;
 use crate::job::Gang;
-use crate::score::scan::tie;
+use crate::score::tie;
 use crate::table::NONE;
 
 /// Workers for a job, and when all of them have room at the latest; absent = nobody knows.

@@ -17,7 +17,7 @@ use super::round::Pick;
 use crate::class::Class;
 use crate::config::Policy;
 use crate::effect::{CancelReason, Effect, Reason};
-use crate::score::scan::tie;
+use crate::score::tie;
 use crate::table::NONE;
 use crate::token::WorkerKey;
 

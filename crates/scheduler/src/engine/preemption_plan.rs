@@ -13,7 +13,7 @@ use super::reserve::{Seat, gather};
 use super::victim_choice::{Cost, Victim, cheapest};
 use crate::class::Class;
 use crate::fleet::Amounts;
-use crate::score::scan::tie;
+use crate::score::tie;
 use crate::table::NONE;
 
 /// Steps that the search for one job's victims may take on all workers together.

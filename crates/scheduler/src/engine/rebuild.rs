@@ -266,7 +266,7 @@ impl Scheduler {
         let (mut sum, mut states) = (0_u64, Vec::new());
         for range in &row.ranges {
             let (first, last) = (range.first, range.last);
-            if first > last || !(range.state.is_terminal() || super::lookup::waits(range.state)) {
+            if first > last || !(range.state.is_terminal() || super::record::waits(range.state)) {
                 return wrong(name, "has a range that ends before it begins, or that holds capacity");
             }
             sum += u64::from(last - first) + 1;
@@ -314,7 +314,7 @@ impl Scheduler {
         let Some(job) = self.jobs.get(slot) else { return };
         let (mut waiting, mut active) = (0, 0);
         let mut add = |state: JobState, units: u64| {
-            waiting += if super::lookup::waits(state) { units } else { 0 };
+            waiting += if super::record::waits(state) { units } else { 0 };
             active += if state.is_terminal() { 0 } else { units };
         };
         match self.array_of(job) {

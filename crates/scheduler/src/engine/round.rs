@@ -6,8 +6,7 @@ use super::assign::Target;
 use crate::config::Policy;
 use crate::effect::Effect;
 use crate::queue::{Key, LaneEntry};
-use crate::score::rank;
-use crate::score::scan::{Candidate, Search, Shortlist};
+use crate::score::{self, Candidate, Search, Shortlist};
 use crate::table::NONE;
 
 /// What a round did.
@@ -46,7 +45,7 @@ impl Scheduler {
         if self.fleet_changed {
             self.fleet_changed = false;
             self.fleet_moved = true;
-            self.scale = rank::scale(&self.table);
+            self.scale = score::scale(&self.table);
             (0..self.tenants.len()).for_each(|tenant| self.weigh_tenant(u32::try_from(tenant).unwrap_or(NONE)));
         }
         self.review_quota_reservations();

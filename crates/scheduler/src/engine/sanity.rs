@@ -7,10 +7,9 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 
 use super::Scheduler;
-use super::lookup::waits;
 use super::order::valid;
 use super::preemptible::Preemptibles;
-use super::record::{Life, Task};
+use super::record::{Life, Task, waits};
 use crate::fleet::MAX_DIMS;
 use crate::job::Overlap;
 use crate::queue::Fifo;

@@ -8,8 +8,7 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 
 use super::Scheduler;
-use super::lookup::waits;
-use super::record::{Job, Life, Task};
+use super::record::{Job, Life, Task, waits};
 use super::timer::Timer;
 use crate::effect::{CancelReason, Effect, JobPart, Reason};
 use crate::table::NONE;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Scheduler;
 use super::preemptible::Preemptibles;
-use crate::class::open::OpenClasses;
+use crate::class::OpenClasses;
 use crate::config::Config;
 use crate::error::EventError;
 use crate::queue::Lane;

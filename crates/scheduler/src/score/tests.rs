@@ -6,10 +6,8 @@ use std::sync::Arc;
 use orlop_core::hardware::gpu::Vendor;
 use proptest::prelude::*;
 
-use super::rank;
-use super::scan::{Candidate, Search, Shortlist};
-use crate::class::Classes;
-use crate::class::request::Requests;
+use super::{Candidate, Search, Shortlist};
+use crate::class::{Classes, Requests};
 use crate::config::Policy;
 use crate::event::{Capabilities, GpuDevices};
 use crate::fleet::dims::Dims;
@@ -132,7 +130,7 @@ proptest! {
     fn skipping_chooses_what_a_full_scan_chooses(case in cases()) {
         let fleet = build(&case);
         let class = fleet.classes.get(0).unwrap();
-        let scale = rank::scale(&fleet.table);
+        let scale = super::scale(&fleet.table);
         let score = |kind: u32| fleet.kinds.get(kind).map_or(0, |kind| u32::from(kind.labels["zone"] == "2"));
         for policy in [Policy::BestFit, Policy::MostAllocated, Policy::FirstFit, Policy::Spread, Policy::DotProduct] {
             for preferred in [false, true] {
@@ -161,11 +159,11 @@ proptest! {
         let fleet = build(&case);
         // Nobody may have what is asked for.
         let Some(request) = fleet.requests.get(0) else { return Ok(()) };
-        let scale = rank::scale(&fleet.table);
+        let scale = super::scale(&fleet.table);
         for policy in [Policy::BestFit, Policy::MostAllocated, Policy::Spread] {
             for (block, known) in fleet.table.blocks().iter().enumerate() {
-                let bound = rank::bound(policy, &fleet.table, block, request, &scale);
-                let scores = rank::block(policy, &fleet.table, block, request, &scale);
+                let bound = super::bound(policy, &fleet.table, block, request, &scale);
+                let scores = super::block_scores(policy, &fleet.table, block, request, &scale);
                 for (lane, score) in scores.iter().enumerate() {
                     let place = (block * 64 + lane) as u32;
                     if known.open >> lane & 1 == 1 && fleet.table.hosts(place, &request.need) > 0 {

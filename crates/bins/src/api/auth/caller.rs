@@ -1,11 +1,16 @@
-//! Who calls: what a token was found to mean.
+//! Who calls and what they may: what a token was found to mean, its role, whose a new job is, and whose objects a request turned
+//! out to be about.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
+use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
+use serde::{Deserialize, Serialize};
 
-use super::role::Role;
 use super::token::TokenId;
 
 /// Whose objects a token is good for; or whose an object is, such as a worker or a token, that tenants share.
@@ -123,6 +128,132 @@ impl Caller {
     }
 }
 
+/// What the bearer of a token may do. The first four nest: each may do all that the ones before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sees the jobs, flows and workers of its tenants.
+    Viewer,
+    /// Also submits, cancels and retries.
+    Submitter,
+    /// Also drains workers, approves, writes secrets.
+    Operator,
+    /// Also tenants, quotas and tokens.
+    Admin,
+    /// A worker: its own session and the artifacts of its own attempts, nothing else.
+    Worker,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Self; 5] = [Self::Viewer, Self::Submitter, Self::Operator, Self::Admin, Self::Worker];
+
+    /// Whether this role may do what needs `needed`.
+    #[must_use]
+    pub fn may(self, needed: Self) -> bool {
+        let level = |role: Self| match role {
+            Self::Viewer => Some(0),
+            Self::Submitter => Some(1),
+            Self::Operator => Some(2),
+            Self::Admin => Some(3),
+            Self::Worker => None,
+        };
+        match (level(self), level(needed)) {
+            (Some(has), Some(needs)) => has >= needs,
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Submitter => "submitter",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// Whose a job is, if the caller may submit it. `place` is where it stands in its request, empty if it is alone.
+pub(crate) fn owner(caller: &Caller, default: &TenantName, place: &str, spec: &JobSpec) -> Result<TenantName, Problem> {
+    let field = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+    if spec.urgent && !caller.role.may(Role::Operator) {
+        return Err(Problem::coded(Code::Forbidden, format!("{}: needs the role operator", field("urgent"))));
+    }
+    caller.tenant(spec.tenant.clone(), default).ok_or_else(|| match &spec.tenant {
+        Some(tenant) => {
+            let text = format!("{}: this token is not good for tenant `{tenant}`", field("tenant"));
+            Problem::coded(Code::Forbidden, text)
+        }
+        None => {
+            let message = "is missing; this token is good for several tenants, so say whose it is".to_owned();
+            Problem::field(field("tenant"), message)
+        }
+    })
+}
+
+/// Whose objects a request turned out to be about: reported by who decides it, read by the audit trail and by the layer that lets
+/// no answer out about which nobody decided. Shared by everybody who has to do with one request.
+#[derive(Clone, Debug, Default)]
+pub struct Concern(Arc<ConcernState>);
+
+#[derive(Debug, Default)]
+struct ConcernState {
+    whose: Mutex<Whose>,
+    decided: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+enum Whose {
+    #[default]
+    Nobody,
+    One(TenantName),
+    Several,
+}
+
+impl Concern {
+    /// The request is about this tenant's objects, whether its caller may see them or not.
+    pub fn is(&self, tenant: &TenantName) {
+        self.decide();
+        let mut whose = self.0.whose.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*whose {
+            Whose::Nobody => *whose = Whose::One(tenant.clone()),
+            Whose::One(known) if known != tenant => *whose = Whose::Several,
+            Whose::One(_) | Whose::Several => {}
+        }
+    }
+
+    /// Somebody compared the caller's tenants with those of what the request is about.
+    pub fn decide(&self) {
+        self.0.decided.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was done.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.0.decided.load(Ordering::Relaxed)
+    }
+
+    /// The tenant it is about, if it is about one.
+    #[must_use]
+    pub fn tenant(&self) -> Option<TenantName> {
+        match &*self.0.whose.lock().unwrap_or_else(PoisonError::into_inner) {
+            Whose::One(tenant) => Some(tenant.clone()),
+            Whose::Nobody | Whose::Several => None,
+        }
+    }
+
+    /// Whether nobody has said so far whose it is.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(&*self.0.whose.lock().unwrap_or_else(PoisonError::into_inner), Whose::Nobody)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +304,26 @@ mod tests {
         assert!(with(&["a"]).sees(&name("a")) && !with(&["a"]).sees(&name("b")));
         assert!(Caller::local().sees(&name("b")));
         assert_eq!((with(&["a"]).visible(), Caller::local().visible()), (Some(vec![name("a")]), None));
+    }
+
+    #[test]
+    fn roles_nest_and_worker_stands_apart() {
+        let table: Vec<_> = Role::ALL
+            .iter()
+            .map(|has| {
+                let may = Role::ALL.iter().filter(|needed| has.may(**needed)).map(|role| role.as_str());
+                format!("{}: {}", has.as_str(), may.collect::<Vec<_>>().join(" "))
+            })
+            .collect();
+        insta::assert_snapshot!(table.join("\n"), @r"
+        viewer: viewer
+        submitter: viewer submitter
+        operator: viewer submitter operator
+        admin: viewer submitter operator admin
+        worker: worker
+        ");
+        for role in Role::ALL {
+            assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
+        }
     }
 }

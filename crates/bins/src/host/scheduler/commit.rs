@@ -1,16 +1,20 @@
 //! The writer: batches that wait are written together in one transaction, and what they release is carried out in their order
-//! once that is durable. Computes no batch.
+//! once that is durable, and never before. Many small batches in a row cost a transaction each: nobody waits for what they release
+//! but workers who have something to do. Computes no batch.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use orlop_cloud::bus::local::LocalBus;
 use orlop_core::id::Epoch;
+use orlop_core::ports::bus::BusEvent;
 use orlop_core::ports::fleet_store::{FleetStore, WriteBatch};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-use super::pace::Pace;
-use super::release::Release;
+use super::audit_buffer::PendingEntry;
+use super::session::{Batch, Closing, Session};
 use crate::telemetry::metrics::Metrics;
 
 /// The most batches that wait for their commit while the next is computed.
@@ -187,5 +191,126 @@ impl Work {
         self.metrics.store.commit.observe(seconds);
         self.metrics.store.batch_size.observe(records as f64);
         written
+    }
+}
+
+/// Something that waits for the commit of its batch.
+pub(super) enum Release {
+    /// An answer to the caller.
+    Reply(Box<dyn FnOnce() + Send>),
+    /// What goes out to a worker.
+    Frame(Arc<Session>, Box<Batch>),
+    /// A session or its stream ends.
+    Close(Arc<Session>, Closing),
+    /// Events of the batch.
+    Events(Arc<LocalBus>, Vec<BusEvent>),
+    /// Those who waited for the end or a change of a job.
+    Waiters(Vec<oneshot::Sender<()>>),
+    /// Lines of the audit trail are written.
+    Audited(Vec<PendingEntry>),
+}
+
+impl fmt::Debug for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reply(_) => "Reply",
+            Self::Frame(..) => "Frame",
+            Self::Close(..) => "Close",
+            Self::Events(..) => "Events",
+            Self::Waiters(_) => "Waiters",
+            Self::Audited(_) => "Audited",
+        })
+    }
+}
+
+impl Release {
+    /// The answer to a question, to be given after the commit. If that fails, the caller sees that nobody answers.
+    pub(super) fn reply<T: Send + 'static>(to: oneshot::Sender<T>, answer: T) -> Self {
+        // Who has gone away meanwhile needs no answer.
+        Self::Reply(Box::new(move || drop(to.send(answer))))
+    }
+
+    /// Does it.
+    fn carry_out(self) {
+        match self {
+            Self::Reply(reply) => reply(),
+            Self::Frame(session, out) => session.send(*out),
+            Self::Close(session, closing) => session.close(closing),
+            Self::Events(bus, events) => {
+                if let Err(error) = bus.publish_now(events) {
+                    tracing::error!(target: "orlop::scheduler", error = error.chain(), "events were not published");
+                }
+            }
+            Self::Waiters(waiters) => {
+                waiters.into_iter().for_each(|waiter| waiter.send(()).unwrap_or_default());
+            }
+            Self::Audited(entries) => entries.into_iter().for_each(PendingEntry::written),
+        }
+    }
+}
+
+/// How long the writer waits for more batches, at most.
+const WAIT: Duration = Duration::from_millis(2);
+/// Batches that follow each other closer than this, on average, are many.
+const CLOSE: Duration = Duration::from_millis(1);
+/// Batches with fewer records than this, on average, are small.
+const SMALL: f64 = 16.0;
+/// How much the newest batch counts in the averages.
+const WEIGHT: f64 = 1.0 / 32.0;
+/// A longer pause counts as this: after it the averages begin anew.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What the last batches were like.
+#[derive(Debug)]
+struct Pace {
+    gap: f64,
+    records: f64,
+    last: Option<Instant>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { gap: PAUSE.as_secs_f64(), records: 0.0, last: None }
+    }
+}
+
+impl Pace {
+    /// A batch came.
+    fn came(&mut self, at: Instant, records: usize) {
+        let since = self.last.replace(at).map_or(PAUSE, |last| at.saturating_duration_since(last));
+        if since >= PAUSE {
+            *self = Self { last: Some(at), ..Self::default() };
+        }
+        self.gap += (since.min(PAUSE).as_secs_f64() - self.gap) * WEIGHT;
+        self.records += (records as f64 - self.records) * WEIGHT;
+    }
+
+    /// How long others may be waited for.
+    fn wait(&self) -> Option<Duration> {
+        (self.gap < CLOSE.as_secs_f64() && self.records < SMALL).then_some(WAIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches at equal distances.
+    fn after(turns: u32, gap: Duration, records: usize) -> Pace {
+        let (mut pace, begun) = (Pace::default(), Instant::now());
+        (0..turns).for_each(|turn| pace.came(begun + gap * turn, records));
+        pace
+    }
+
+    #[test]
+    fn many_small_turns_wait_for_each_other_and_few_or_large_ones_do_not() {
+        let micros = Duration::from_micros;
+        assert_eq!(after(1000, micros(300), 3).wait(), Some(WAIT));
+        assert_eq!(after(3, micros(300), 3).wait(), None, "a burst of a single job");
+        assert_eq!(after(1000, micros(6000), 3).wait(), None, "50 jobs a second");
+        assert_eq!(after(1000, micros(300), 200).wait(), None, "they are large already");
+        let mut pace = after(1000, micros(300), 3);
+        pace.came(Instant::now() + Duration::from_secs(60), 3);
+        assert_eq!(pace.wait(), None, "after a pause");
     }
 }

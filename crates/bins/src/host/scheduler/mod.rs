@@ -24,10 +24,8 @@ mod lead;
 mod live;
 mod logs;
 pub mod machine;
-mod pace;
 #[cfg(all(unix, feature = "cli"))]
 pub mod program;
-mod release;
 pub mod retention;
 mod retry;
 mod secrets;
@@ -41,7 +39,6 @@ mod tenants;
 mod tests;
 mod thread;
 mod traced;
-mod words;
 
 pub(crate) use self::batch::metrics::BANDS;
 

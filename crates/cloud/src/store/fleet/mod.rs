@@ -2,5 +2,4 @@
 
 pub(super) mod batch;
 pub(super) mod column;
-pub(super) mod request;
 pub(super) mod walk;

@@ -1,5 +1,5 @@
-//! Where the fleet's server writes down what it decided before it acts. Owns
-//! the contract of the store; decides nothing about jobs.
+//! Where the fleet's server writes down what it decided before it acts. Owns the contract of the store and the list of records;
+//! decides nothing about jobs.
 //!
 //! One server at a time writes, under an [`Epoch`] that it took with [`FleetStore::acquire`]; a commit of an older epoch is
 //! refused and writes nothing. All turns of one [`FleetStore::commit`] are written in one durable transaction, or none.
@@ -15,8 +15,6 @@ mod attempt;
 mod document;
 mod job;
 mod query;
-mod record;
-mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,8 +38,6 @@ pub use self::job::{JobChange, JobKind, JobRow, Json, NewJob, NewSpec, SpecHash,
 pub use self::query::{
     AttemptFilter, AuditFilter, ElementFilter, EntryFilter, JobFilter, MAX_PAGE, Page, Paged, SortOrder,
 };
-pub use self::record::{Record, WriteBatch};
-pub use self::restore::{RestorePage, RestoredJob};
 
 /// Error reason of a commit whose epoch is not the newest: another server leads. Class Denied.
 pub const FENCED: &str = "Fenced";
@@ -49,6 +45,89 @@ pub const FENCED: &str = "Fenced";
 pub const FINAL_TWICE: &str = "FinalTwice";
 /// Error reason of an acquisition while another server leads. Class Conflict, with the time to ask again.
 pub const HELD: &str = "Held";
+
+/// Everything that one turn of the server changed, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteBatch {
+    /// The records.
+    pub records: Vec<Record>,
+}
+
+impl WriteBatch {
+    /// A turn of these records.
+    #[must_use]
+    pub fn new(records: Vec<Record>) -> Self {
+        Self { records }
+    }
+}
+
+impl From<Vec<Record>> for WriteBatch {
+    fn from(records: Vec<Record>) -> Self {
+        Self { records }
+    }
+}
+
+/// One change. Later records win over earlier ones of the same thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Record {
+    /// A specification, before the first job that uses it. One that is stored already is left as it is.
+    Spec(Box<NewSpec>),
+    /// A new job; its spec is stored, or comes before it.
+    JobNew(Box<JobRow>),
+    /// A new state of a job.
+    Job(Box<JobChange>),
+    /// A new state of elements that were never assigned.
+    Ranges(RangeChange),
+    /// A new state of an element that was assigned at least once.
+    Element(Box<ElementChange>),
+    /// A new attempt.
+    AttemptNew(Box<NewAttempt>),
+    /// A new state of an attempt.
+    Attempt(Box<AttemptChange>),
+    /// A document, new or replaced.
+    Put(Box<Entry>),
+    /// A document that is to go. One that is not there is fine.
+    Delete(Kind, String),
+    /// The answer to a request with an idempotency key; replaces an older one of the same key.
+    Idempotency(Box<IdempotencyRecord>),
+    /// What somebody did or was refused. The store numbers it; `number` is ignored.
+    Audit(Box<AuditEntry>),
+    /// An event to be published after the commit by way of the outbox. The store numbers it.
+    Event(Box<OutboxEvent>),
+}
+
+impl Record {
+    /// The record that stores a document.
+    ///
+    /// # Errors
+    /// Invalid when it cannot be written as JSON.
+    pub fn put<D: Document>(document: &D) -> Result<Self, Problem> {
+        Ok(Self::Put(Box::new(Entry::of(document)?)))
+    }
+}
+
+/// A job that is not final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoredJob {
+    /// The job.
+    pub row: JobRow,
+    /// Its elements, if it is an array.
+    pub elements: Spans,
+    /// Its attempts that have not ended or are only lost from sight, in order; of an array those of `elements.live`.
+    pub attempts: Vec<AttemptRow>,
+}
+
+/// Some of the jobs that are not final.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestorePage {
+    /// The jobs, in order of their ids.
+    pub jobs: Vec<RestoredJob>,
+    /// Each spec of these jobs once, in order of their hashes.
+    pub specs: Vec<NewSpec>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<JobId>,
+}
 
 /// What can be read of the fleet's store, by the leader and by standbys.
 #[async_trait]

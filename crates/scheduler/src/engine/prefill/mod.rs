@@ -13,7 +13,7 @@ pub(super) use feeds::Feeds;
 use super::Scheduler;
 use super::assign::Target;
 use super::round::RoundStats;
-use crate::class::request::Request;
+use crate::class::Request;
 use crate::effect::Effect;
 use crate::job::{Band, Overlap, Priority};
 use crate::queue::Key;

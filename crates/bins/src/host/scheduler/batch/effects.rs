@@ -17,9 +17,8 @@ use orlop_scheduler::effect::{Effect, JobPart, Reason};
 use orlop_scheduler::stored::UnitRow;
 use orlop_scheduler::token::WorkerKey;
 
-use super::super::release::Release;
+use super::super::commit::Release;
 use super::super::session::{Assignment, Batch, Session};
-use super::super::words;
 use super::Core;
 use crate::wire::attempt::CancelJob;
 use crate::wire::frame::{Directive, DirectiveKind};
@@ -50,7 +49,7 @@ impl Core {
                     JobPart::Elements(first, last) => {
                         // Elements that wait count as Queued in the store, whatever the gate.
                         if to.is_terminal() {
-                            let reason = words::reason(reason);
+                            let reason = reason.word().map(Text::Borrowed);
                             let change = RangeChange { job, first, last, state: to, reason, at: self.wall };
                             self.writes.records.push(Record::Ranges(change));
                         }
@@ -85,7 +84,7 @@ impl Core {
                 self.not_accepted(attempt, "the worker was lost");
                 self.trace_started(attempt);
                 let finished_at = (!held).then_some(self.wall);
-                let end = AttemptEnd { reason: words::reason(Reason::WorkerLost), ..AttemptEnd::default() };
+                let end = AttemptEnd { reason: Reason::WorkerLost.word().map(Text::Borrowed), ..AttemptEnd::default() };
                 self.writes.records.push(Record::Attempt(Box::new(AttemptChange {
                     finished_at,
                     end: Some(end),
@@ -272,7 +271,7 @@ impl Core {
         };
         // That nothing more is tried is the reason then, whatever the last try said of itself.
         let fields = last.fields.reason.clone().filter(|_| last.reason != Reason::InfraLimit);
-        unit.reason = fields.or_else(|| words::reason(last.reason));
+        unit.reason = fields.or_else(|| last.reason.word().map(Text::Borrowed));
         for mark in marks {
             self.note_times(&mut unit, mark);
         }

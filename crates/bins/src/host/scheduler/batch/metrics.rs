@@ -9,7 +9,6 @@ use orlop_core::task::{CancelReason, StartMode};
 use orlop_scheduler::effect::{Effect, JobPart, Reason};
 use prometheus_client::metrics::counter::Counter;
 
-use super::super::words;
 use super::Core;
 use crate::telemetry::metrics::{Metrics, Series};
 
@@ -123,7 +122,7 @@ impl Core {
                 epoch = %self.epoch,
                 correlation_id = client.and_then(|client| client.correlation_id.as_deref()),
                 trace_id = client.and_then(|client| client.traceparent.as_deref()).and_then(|text| text.split('-').nth(1)),
-                reason = words::reason(reason).as_deref(),
+                reason = reason.word(),
                 "{from} to {to}"
             );
         }
@@ -145,7 +144,7 @@ impl Core {
             JobState::Completed => jobs.completed += count,
             JobState::Cancelled => jobs.cancelled += count,
             JobState::Failed | JobState::TimedOut if count > 0 => {
-                let reason = words::reason(reason).map_or_else(|| "exit".to_owned(), |word| word.to_string());
+                let reason = reason.word().unwrap_or("exit").to_owned();
                 *jobs.failed.entry(reason).or_default() += count;
             }
             JobState::Backoff => jobs.retried += count,

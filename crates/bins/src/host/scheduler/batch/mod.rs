@@ -1,7 +1,6 @@
 //! One term of leadership: the core with what the loop knows beside it, and the batch that both go through.
 
 mod effects;
-mod feasibility;
 pub(super) mod metrics;
 mod order;
 mod past;
@@ -31,19 +30,18 @@ use orlop_scheduler::event::Event;
 use orlop_scheduler::token::WorkerKey;
 
 use self::effects::{ReportFields, WriteSet};
-use self::feasibility::FeasibilityCache;
 use self::metrics::BatchMetrics;
 use self::phases::Phases;
 use self::place::Placing;
+use self::submit::FeasibilityCache;
 use self::trace::Traces;
 use super::clock::Clock;
 use super::command::{Command, Reply};
-use super::commit::{Progress, Staged};
+use super::commit::{Progress, Release, Staged};
 use super::error;
 use super::ingress::LockFreePriorityQueue;
 use super::live::{Jobs, Keys, Watchers, Workers};
 use super::logs::Losses;
-use super::release::Release;
 use super::session::{Opened, Opening};
 use super::shared::Shared;
 use super::snapshot::Totals;

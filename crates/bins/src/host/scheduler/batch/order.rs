@@ -11,9 +11,9 @@ use orlop_scheduler::event::{Departure, Event, Quota, TenantSettings, TenantStat
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::{Cancelled, Reply, WorkerOrder};
+use super::super::commit::Release;
 use super::super::error;
 use super::super::explain::Explained;
-use super::super::release::Release;
 use super::Core;
 use super::effects::ReportFields;
 use crate::host::flow::fleet::WORKER;

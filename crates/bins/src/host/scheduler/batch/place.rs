@@ -10,8 +10,8 @@ use orlop_scheduler::error::EventError;
 use orlop_scheduler::event::Event;
 
 use super::super::command::Reply;
+use super::super::commit::Release;
 use super::super::error;
-use super::super::release::Release;
 use super::Core;
 use super::effects::ReportFields;
 

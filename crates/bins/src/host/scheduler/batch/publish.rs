@@ -8,8 +8,7 @@ use orlop_core::ports::fleet_store::{OutboxEvent, Record};
 use orlop_scheduler::effect::{Effect, JobPart, Reason};
 use orlop_scheduler::token::WorkerKey;
 
-use super::super::release::Release;
-use super::super::words;
+use super::super::commit::Release;
 use super::Core;
 
 /// How many events of one epoch have numbers of their own.
@@ -33,13 +32,13 @@ impl Core {
             }
             Effect::JobChanged { job, part, from, to, reason, .. } => {
                 let Some(verb) = verb(*to, *reason) else { return };
-                let data = serde_json::json!({ "from": from, "to": to, "reason": words::reason(*reason) });
+                let data = serde_json::json!({ "from": from, "to": to, "reason": reason.word() });
                 let data = with_range(data, *part);
                 EventBody { data, ..self.about_job(verb, *job, *part) }
             }
             Effect::WorkerChanged { worker, to, reason, .. } => {
                 let Some(verb) = worker_verb(*to) else { return };
-                let data = serde_json::json!({ "reason": words::worker_reason(*reason) });
+                let data = serde_json::json!({ "reason": reason.word() });
                 EventBody { data, ..self.about_worker(verb, *worker) }
             }
             Effect::Quota { tenant, stopped: true, .. } => {

@@ -11,8 +11,8 @@ use orlop_core::task::TaskRef;
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::Command;
+use super::super::commit::Release;
 use super::super::ingress::Lane;
-use super::super::release::Release;
 use super::super::session::Session;
 use super::super::shared::Shared;
 use super::Core;

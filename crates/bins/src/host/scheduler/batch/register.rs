@@ -16,11 +16,10 @@ use orlop_scheduler::event::{Departure, Event, Kept};
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::{Alive, Registration, Reply};
+use super::super::commit::Release;
 use super::super::error;
 use super::super::live::{LiveWorker, Syncing};
-use super::super::release::Release;
 use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
-use super::super::words;
 use super::Core;
 use super::effects::ReportFields;
 use crate::host::flow::fleet::WORKER;
@@ -314,7 +313,7 @@ impl Core {
         }
         if let Some(live) = self.registry.workers.get_mut(key) {
             live.since = wall;
-            live.reason = words::worker_reason(reason).to_owned();
+            live.reason = reason.word().to_owned();
         }
         self.writes.workers.push(key);
         if to.is_terminal() {

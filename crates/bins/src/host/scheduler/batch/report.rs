@@ -10,7 +10,7 @@ use orlop_core::task::{TaskEnd, TaskRef, Usage};
 use orlop_scheduler::event::{Departure, Event};
 use orlop_scheduler::token::WorkerKey;
 
-use super::super::release::Release;
+use super::super::commit::Release;
 use super::super::session::{Closing, Session};
 use super::Core;
 use super::effects::ReportFields;

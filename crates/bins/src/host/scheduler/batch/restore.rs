@@ -24,9 +24,9 @@ use super::super::live::{ClientFields, LiveJob, LiveWorker};
 use super::super::shared::Shared;
 use super::super::spec::Prepared;
 use super::effects::{ReportFields, WriteSet};
-use super::feasibility::FeasibilityCache;
 use super::metrics::BatchMetrics;
 use super::place::Placing;
+use super::submit::FeasibilityCache;
 use super::trace::Traces;
 use super::{Core, Registry, past};
 

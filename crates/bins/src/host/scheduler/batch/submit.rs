@@ -1,5 +1,6 @@
-//! Submits: all jobs of a batch or none, each key once.
+//! Submits: all jobs of a batch or none, each key once; with warnings that no worker there is could ever run a job.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use orlop_core::error::{Code, Problem};
@@ -7,12 +8,13 @@ use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{ArtifactLink, IdempotencyRecord, JobKind, JobRow, NewJob, Record};
 use orlop_scheduler::effect::{Effect, Refusal};
+use orlop_scheduler::engine::WorkerFit;
 use orlop_scheduler::event::{Event, StartWindow};
 
 use super::super::command::{Batch, Once, Reply, Submission, Submitted};
-use super::super::error;
-use super::super::live::{Answered, LiveJob};
-use super::super::release::Release;
+use super::super::commit::Release;
+use super::super::live::{Answered, ByNumber, LiveJob};
+use super::super::{Explained, error};
 use super::Core;
 use super::effects::ReportFields;
 
@@ -169,5 +171,67 @@ impl Core {
         self.registry
             .keys
             .insert(once.key, Answered { body_hash: once.body_hash, jobs: jobs.to_vec(), warnings: warnings.to_vec() });
+    }
+}
+
+/// A finding is good for so long, in milliseconds.
+const GOOD: u64 = 1000;
+/// The most things named that workers lack.
+const LACKS: usize = 3;
+/// At most so many are worked out in that time; beyond it jobs are taken without a word.
+const FINDINGS: u32 = 64;
+
+/// What was found lately, by the number of a specification.
+#[derive(Debug, Default)]
+pub(in super::super) struct FeasibilityCache {
+    since: u64,
+    worked_out: u32,
+    known: HashMap<u64, Option<String>, ByNumber>,
+}
+
+/// That no worker could ever run a job, and what the first of them lack.
+fn never(explained: &Explained) -> String {
+    let lacks: BTreeSet<String> =
+        explained.explanation.workers.iter().flat_map(WorkerFit::lacks).map(|lack| lack.to_string()).collect();
+    let some = lacks.iter().take(LACKS).cloned().collect::<Vec<_>>().join("; ");
+    let (why, more) = match lacks.len() {
+        0 => (explained.summary(), ""),
+        1..=LACKS => (some, ""),
+        _ => (some, " and more"),
+    };
+    format!("no worker could ever run it: {why}{more}; `orlop job get ID --explain` shows it worker by worker")
+}
+
+impl Core {
+    /// What the client of new jobs should know: once for each specification.
+    pub(super) fn warnings(&mut self, jobs: &[JobId]) -> Vec<String> {
+        if self.now >= self.feasibility.since.saturating_add(GOOD) {
+            self.feasibility = FeasibilityCache { since: self.now, ..FeasibilityCache::default() };
+        }
+        let mut warnings = Vec::new();
+        let mut last = None;
+        for job in jobs {
+            let Some(number) = self.registry.jobs.get(*job).map(|live| live.spec.number) else { continue };
+            // Of equal jobs, which come one after the other, the first says it all.
+            if last.replace(number) == Some(number) {
+                continue;
+            }
+            if !self.feasibility.known.contains_key(&number) {
+                if self.feasibility.worked_out >= FINDINGS {
+                    continue;
+                }
+                self.feasibility.worked_out += 1;
+                let found = self.explained(*job).filter(|explained| explained.explanation.is_infeasible());
+                let text = found.map(|explained| match explained.explanation.workers.is_empty() {
+                    true => "no worker is registered yet".to_owned(),
+                    false => never(&explained),
+                });
+                self.feasibility.known.insert(number, text);
+            }
+            if let Some(Some(text)) = self.feasibility.known.get(&number) {
+                warnings.push(format!("job {job}: {text}"));
+            }
+        }
+        warnings
     }
 }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::Shared;
 use super::launcher::Steps;
 use super::life::{Body, Life};
-use super::shared::Shared;
 use super::spawn::{Child, Command, NotSpawned, Spawner, find};
 use super::unstartable::{self, CANNOT_RUN, Unstartable};
 use orlop_core::time::Time;

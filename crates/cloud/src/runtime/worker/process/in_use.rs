@@ -10,8 +10,7 @@ use std::io;
 
 use orlop_core::task::TaskRef;
 
-use super::shared::Shared;
-use super::usage;
+use super::{Shared, usage};
 use crate::runtime::process::identity::{Stat, processes};
 use crate::runtime::worker::InUse;
 use crate::runtime::worker::environ::MARK;

@@ -15,10 +15,9 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use orlop_core::spec::job::OnFull;
 use orlop_core::task::TaskRef;
 
-use super::begin;
 use super::life::Life;
-use super::shared::Shared;
 use super::spawn::Spawner;
+use super::{Shared, begin};
 use crate::runtime::logs::now;
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::{AttemptEnd, Cause, LogCapacity, LogChunk};

@@ -16,9 +16,8 @@ use orlop_core::task::{LogStream, Usage};
 use orlop_core::time::Time;
 use rustix::process::{WaitOptions, waitpid};
 
-use super::shared::Shared;
 use super::sweep::{self, Kin};
-use super::usage;
+use super::{Shared, usage};
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::tree::Ended;

@@ -14,7 +14,6 @@ pub(super) mod lane;
 mod launcher;
 mod life;
 mod remains;
-mod shared;
 mod spawn;
 pub mod supervise;
 mod sweep;
@@ -23,7 +22,7 @@ mod usage;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,9 +35,9 @@ use orlop_core::task::TaskRef;
 use self::group::Groups;
 use self::lane::{Lane, LaneCommand, Mailbox};
 pub use self::launcher::{Limit, Limits, launch};
-use self::shared::Shared;
 use self::supervise::{Control, FollowerContext, Followers, Tools};
-use super::directories::memory_dir;
+use self::sweep::Orphans;
+use super::directories::{Directories, memory_dir};
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
 use super::{InUse, JobRuntime, Remains};
@@ -127,6 +126,43 @@ impl ProcessOptions {
             users: false,
             inside: false,
         }
+    }
+}
+
+/// What all lanes of a runtime share, and the names by which directories and processes of an attempt are found.
+#[derive(Debug)]
+struct Shared {
+    events: Arc<dyn AttemptEvents>,
+    options: ProcessOptions,
+    orphans: Orphans,
+    /// Where control groups are made, if they are.
+    groups: Option<Groups>,
+    /// Attempts that run.
+    live: AtomicUsize,
+    directories: Directories,
+    /// Where the directories of attempts are, as the kernel names it.
+    real_work: PathBuf,
+}
+
+impl Shared {
+    /// Makes the directories, and this program the reaper of its descendants.
+    fn new(options: ProcessOptions, groups: Option<Groups>, events: Arc<dyn AttemptEvents>) -> io::Result<Arc<Self>> {
+        let mut directories = Directories::new(options.work.clone(), options.secrets.clone(), options.keep_failed)?;
+        if !options.users {
+            directories = directories.using_again()?;
+        }
+        let (orphans, live, real_work) = (Orphans::new()?, AtomicUsize::new(0), options.work.canonicalize()?);
+        Ok(Arc::new(Self { events, options, orphans, groups, live, directories, real_work }))
+    }
+
+    /// The directory of an attempt.
+    fn dir(&self, id: &TaskRef) -> PathBuf {
+        self.directories.of(id)
+    }
+
+    /// The value by which its processes are recognised.
+    fn mark(&self, id: &TaskRef) -> String {
+        format!("{}/{id}", self.options.mark)
     }
 }
 

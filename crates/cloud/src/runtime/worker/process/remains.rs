@@ -7,7 +7,7 @@ use std::io;
 use orlop_core::error::{Class, Problem};
 use orlop_core::task::{TaskEnd, TaskRef};
 
-use super::shared::Shared;
+use super::Shared;
 use super::supervise::{self, Control};
 use super::sweep::{kill, marked, with_offspring};
 use crate::runtime::logs::now;

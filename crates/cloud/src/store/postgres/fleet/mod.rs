@@ -36,7 +36,7 @@ pub use self::artifacts::PostgresArtifacts;
 use self::connection::{Connection, Session, schema_name};
 pub use self::logs::PostgresLogs;
 pub use self::places::Contents;
-use crate::store::fleet::request::{Commit, QUEUE, Request};
+use crate::store::fleet::batch::{Commit, QUEUE, Request};
 
 #[cfg(doc)]
 use orlop_core::ports::fleet_store::FleetReads;

@@ -13,9 +13,8 @@ use super::connection::{Connection, Param, Session, borrowed};
 use super::error::classify;
 use super::write::{Step, steps};
 use super::{read, restore};
-use crate::store::fleet::batch::{Batch, missing};
+use crate::store::fleet::batch::{Batch, Commit, Request, gather, missing, together};
 use crate::store::fleet::column::{integer, natural};
-use crate::store::fleet::request::{Commit, Request, gather, together};
 
 /// The leader row of this epoch, kept as it is until the end of the transaction.
 const FENCE: &str = "SELECT 1 FROM leader WHERE id = 1 AND epoch = $1 AND holder <> '' FOR SHARE";

@@ -16,9 +16,7 @@ mod stamp;
 #[cfg(test)]
 mod tests;
 mod worker;
-mod write_attempts;
-mod write_jobs;
-mod write_rest;
+mod write;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -35,7 +33,7 @@ use self::open::Writer;
 use self::readers::Readers;
 use self::worker::Counters;
 use super::owner::{Names, Owner};
-use crate::store::fleet::request::{Commit, QUEUE, Request};
+use crate::store::fleet::batch::{Commit, QUEUE, Request};
 
 #[cfg(doc)]
 use orlop_core::ports::fleet_store::FleetReads;

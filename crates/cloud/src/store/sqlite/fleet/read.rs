@@ -1,18 +1,18 @@
-//! Rows as values of the port.
+//! Rows as values of the port, and jobs and details of attempts by their ids.
 
 use orlop_core::error::Problem;
 use orlop_core::id::{Epoch, IdError, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptEnd, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, TaskStatus, Text,
+    AttemptDetail, AttemptEnd, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, TaskStatus,
+    Text,
 };
 use orlop_core::task::{TaskRef, Usage};
 use orlop_core::time::Time;
-use rusqlite::Row;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::write_attempts::ATTEMPT;
-use super::write_jobs::{JOB, UNIT};
-use crate::store::fleet::column::{damaged, gpu, indices, named, natural, small};
+use super::write::{ATTEMPT, JOB, UNIT};
+use crate::store::fleet::column::{damaged, gpu, indices, integer, named, natural, small};
 use crate::store::sqlite::error::CallError;
 
 fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, CallError> {
@@ -186,4 +186,26 @@ pub(super) fn attempt(row: &Row<'_>) -> Result<AttemptRow, CallError> {
         finished_at: time(row, 12)?,
         end,
     })
+}
+
+/// A job by its id.
+pub(super) fn find_job(connection: &Connection, id: JobId) -> Result<Option<JobRow>, CallError> {
+    let Ok(number) = i64::try_from(id.as_u64()) else { return Ok(None) };
+    let mut statement = connection.prepare_cached(&format!("{} WHERE jobs.id = ?1", select_jobs()))?;
+    let mut rows = statement.query([number])?;
+    rows.next()?.map(job).transpose()
+}
+
+/// The detail of an attempt.
+pub(super) fn find_detail(connection: &Connection, id: &TaskRef) -> Result<Option<AttemptDetail>, CallError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT body, tail FROM attempt_details
+         WHERE job_id = ?1 AND idx = ?2 AND attempt = ?3 AND member = ?4 AND epoch = ?5",
+    )?;
+    let key = params![integer(id.job.as_u64()), id.index, id.attempt, id.member, integer(id.epoch.0)];
+    let detail = statement.query_row(key, |row| {
+        let body: String = row.get(0)?;
+        Ok(AttemptDetail { body: body.into(), tail: row.get(1)? })
+    });
+    Ok(detail.optional()?)
 }

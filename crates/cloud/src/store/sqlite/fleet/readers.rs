@@ -17,7 +17,7 @@ use orlop_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::{SqliteFleet, lists, open, restore, specs, write_rest};
+use super::{SqliteFleet, lists, open, read, specs, write};
 use crate::store::sqlite::error::CallError;
 
 /// Reads at once; more wait.
@@ -57,13 +57,13 @@ impl Readers {
 #[async_trait]
 impl FleetReads for SqliteFleet {
     async fn job(&self, id: JobId) -> Result<Option<JobRow>, Problem> {
-        self.readers.read(move |connection| restore::job(connection, id)).await
+        self.readers.read(move |connection| read::find_job(connection, id)).await
     }
 
     async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Problem> {
         let ids = ids.clone();
         let read = move |connection: &Connection| {
-            ids.iter().filter_map(|id| restore::job(connection, *id).transpose()).collect()
+            ids.iter().filter_map(|id| read::find_job(connection, *id).transpose()).collect()
         };
         self.readers.read(read).await
     }
@@ -85,7 +85,7 @@ impl FleetReads for SqliteFleet {
         page: &Page<u32>,
     ) -> Result<Paged<ElementRow, u32>, Problem> {
         let (filter, page) = (filter.clone(), page.clone());
-        let read = move |connection: &Connection| match restore::job(connection, job)? {
+        let read = move |connection: &Connection| match read::find_job(connection, job)? {
             Some(job) => lists::elements(connection, &job, &filter, &page),
             None => Ok(Paged { items: Vec::new(), next: None }),
         };
@@ -97,7 +97,7 @@ impl FleetReads for SqliteFleet {
         let read = move |connection: &Connection| {
             let mut counts = BTreeMap::new();
             for id in jobs {
-                if let Some(job) = restore::job(connection, id)?.filter(|job| !job.job.indices.is_empty()) {
+                if let Some(job) = read::find_job(connection, id)?.filter(|job| !job.job.indices.is_empty()) {
                     counts.insert(id, lists::element_counts(connection, &job)?);
                 }
             }
@@ -118,7 +118,7 @@ impl FleetReads for SqliteFleet {
 
     async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, Problem> {
         let id = *attempt;
-        self.readers.read(move |connection| restore::detail(connection, &id)).await
+        self.readers.read(move |connection| read::find_detail(connection, &id)).await
     }
 
     async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, Problem> {
@@ -165,6 +165,6 @@ impl FleetReads for SqliteFleet {
     }
 
     async fn leader(&self) -> Result<Option<Leader>, Problem> {
-        self.readers.read(write_rest::leader).await
+        self.readers.read(write::leader).await
     }
 }

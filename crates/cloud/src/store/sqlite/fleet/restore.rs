@@ -5,37 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use orlop_core::id::JobId;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
-    AttemptDetail, AttemptRow, ElementRow, JobKind, JobRow, Kind, Page, RestorePage, RestoredJob, Retained, Retention,
-    Spans, SpecHash,
+    AttemptRow, ElementRow, JobKind, JobRow, Kind, Page, RestorePage, RestoredJob, Retained, Retention, Spans, SpecHash,
 };
-use orlop_core::task::TaskRef;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::{read, specs};
 use crate::store::fleet::column::{integer, natural};
 use crate::store::sqlite::error::CallError;
-
-/// A job by its id.
-pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<JobRow>, CallError> {
-    let Ok(number) = i64::try_from(id.as_u64()) else { return Ok(None) };
-    let mut statement = connection.prepare_cached(&format!("{} WHERE jobs.id = ?1", read::select_jobs()))?;
-    let mut rows = statement.query([number])?;
-    rows.next()?.map(read::job).transpose()
-}
-
-/// The detail of an attempt.
-pub(super) fn detail(connection: &Connection, id: &TaskRef) -> Result<Option<AttemptDetail>, CallError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT body, tail FROM attempt_details
-         WHERE job_id = ?1 AND idx = ?2 AND attempt = ?3 AND member = ?4 AND epoch = ?5",
-    )?;
-    let key = params![integer(id.job.as_u64()), id.index, id.attempt, id.member, integer(id.epoch.0)];
-    let detail = statement.query_row(key, |row| {
-        let body: String = row.get(0)?;
-        Ok(AttemptDetail { body: body.into(), tail: row.get(1)? })
-    });
-    Ok(detail.optional()?)
-}
 
 /// A page of live jobs.
 pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<RestorePage, CallError> {

@@ -11,9 +11,8 @@ use tokio::sync::mpsc;
 
 use super::open::Writer;
 use super::specs::SpecNumbers;
-use super::{restore, stamp, write_attempts, write_jobs, write_rest};
-use crate::store::fleet::batch::Batch;
-use crate::store::fleet::request::{Answer, Commit, Request, gather, together};
+use super::{restore, stamp, write};
+use crate::store::fleet::batch::{Answer, Batch, Commit, Request, gather, together};
 use crate::store::sqlite::error::CallError;
 
 /// What the thread counts for its owner.
@@ -40,10 +39,10 @@ pub(super) fn run(writer: Writer, mut inbox: mpsc::Receiver<Request>, counters: 
             }
             Request::Renew(epoch, answer) => work.serve(answer, Some(epoch), |_| Ok(())),
             Request::Release(epoch, answer) => {
-                work.serve(answer, None, |connection| write_rest::release(connection, epoch));
+                work.serve(answer, None, |connection| write::release(connection, epoch));
             }
             Request::Confirm(epoch, ids, answer) => {
-                work.serve(answer, Some(epoch), |connection| write_rest::confirm(connection, &ids));
+                work.serve(answer, Some(epoch), |connection| write::confirm(connection, &ids));
             }
             Request::Retain(epoch, policy, answer) => {
                 work.serve(answer, Some(epoch), |connection| restore::retain(connection, &policy));
@@ -93,7 +92,7 @@ impl Work {
     }
 
     fn acquire(&mut self, holder: &Holder, answer: Answer<Epoch>) {
-        let taken = in_transaction(&mut self.writer, None, |connection| write_rest::acquire(connection, holder));
+        let taken = in_transaction(&mut self.writer, None, |connection| write::acquire(connection, holder));
         if let Ok(epoch) = &taken {
             self.writer.stamp.acquired(epoch.0, &self.writer.path);
         }
@@ -119,7 +118,7 @@ fn in_transaction<T>(
     let number = writer.stamp.check()?;
     let transaction = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(epoch) = fence {
-        write_rest::fence(&transaction, epoch)?;
+        write::fence(&transaction, epoch)?;
     }
     let value = work(&transaction)?;
     stamp::count(&transaction, number)?;
@@ -129,17 +128,17 @@ fn in_transaction<T>(
 }
 
 fn write(connection: &Connection, batch: &Batch, specs: &mut SpecNumbers) -> Result<(), CallError> {
-    write_jobs::expect_jobs(connection, &batch.named_jobs())?;
+    write::expect_jobs(connection, &batch.named_jobs())?;
     specs.write(connection, &batch.specs, &batch.needed)?;
-    write_jobs::insert_jobs(connection, &batch.jobs, specs)?;
-    write_jobs::change_jobs(connection, &batch.job_changes)?;
-    write_jobs::insert_ranges(connection, &batch.ranges)?;
-    write_jobs::write_elements(connection, &batch.elements)?;
-    write_attempts::insert(connection, &batch.attempts)?;
-    write_attempts::change(connection, &batch.attempt_changes)?;
-    write_attempts::write_details(connection, &batch.details)?;
-    write_rest::write_entries(connection, &batch.entries)?;
-    write_rest::write_keys(connection, &batch.keys)?;
-    write_rest::insert_audit(connection, &batch.audit)?;
-    write_rest::insert_events(connection, &batch.events)
+    write::insert_jobs(connection, &batch.jobs, specs)?;
+    write::change_jobs(connection, &batch.job_changes)?;
+    write::insert_ranges(connection, &batch.ranges)?;
+    write::write_elements(connection, &batch.elements)?;
+    write::insert_attempts(connection, &batch.attempts)?;
+    write::change_attempts(connection, &batch.attempt_changes)?;
+    write::write_details(connection, &batch.details)?;
+    write::write_entries(connection, &batch.entries)?;
+    write::write_keys(connection, &batch.keys)?;
+    write::insert_audit(connection, &batch.audit)?;
+    write::insert_events(connection, &batch.events)
 }

@@ -4,12 +4,11 @@ use std::io;
 
 use orlop_core::error::Problem;
 
-use super::control::{Control, SupervisorState};
-use super::report::Report;
+use super::control::{Control, Report, SupervisorState};
 use crate::runtime::logs::now;
 use crate::runtime::worker::RemainsState;
 use crate::runtime::worker::event::Started;
-use crate::segment::follow::SegmentFollower;
+use crate::segment::read::SegmentFollower;
 use crate::segment::{Kind, decode};
 
 /// The state of an attempt under a supervisor; none where no supervisor keeps it and its end was not written, or where nothing of
@@ -68,7 +67,7 @@ mod tests {
     use orlop_core::id::{Epoch, JobId};
     use orlop_core::task::TaskRef;
 
-    use super::super::spares::Spares;
+    use super::super::control::Spares;
     use super::*;
 
     #[test]

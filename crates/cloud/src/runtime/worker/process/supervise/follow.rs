@@ -18,10 +18,8 @@ use nix::sys::signal::Signal;
 use orlop_core::error::Problem;
 use orlop_core::task::TaskRef;
 
-use super::control::{Control, Request, SupervisorState, read_lease};
+use super::control::{Control, Report, Request, Spares, SupervisorState, read_lease};
 use super::order::{Start, Tools, put};
-use super::report::Report;
-use super::spares::Spares;
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
@@ -30,7 +28,7 @@ use crate::runtime::process::identity::{Identity, stat};
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::process::lane::Mailbox;
-use crate::segment::follow::SegmentFollower;
+use crate::segment::read::SegmentFollower;
 use crate::segment::{Kind, decode};
 
 /// What a supervisor needs of the agent's environment to find a container engine and its logins as the agent does.

@@ -6,9 +6,6 @@ mod control;
 mod follow;
 mod keep;
 mod order;
-mod report;
-mod sink;
-mod spares;
 
 pub(in crate::runtime::worker) use self::attempt_state::state;
 pub(in crate::runtime::worker) use self::control::{Control, all, write_lease};
