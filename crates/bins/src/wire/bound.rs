@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use orlop_core::error::Problem;
+use orlop_core::id::{SessionId, WorkerId};
 use orlop_core::time::Time;
 
 /// Entries of one frame.
@@ -101,6 +102,17 @@ pub(crate) fn time(millis: i64) -> Option<Time> {
 /// The number of a time on the wire; 0 = none.
 pub(crate) fn millis(time: Option<Time>) -> i64 {
     time.map_or(0, Time::millis)
+}
+
+/// The worker a message names.
+pub(super) fn worker_id(text: String) -> Result<WorkerId, WireError> {
+    WorkerId::new(text).map_err(|error| WireError::of("worker_id")(&error))
+}
+
+/// The session a message names.
+pub(super) fn session(bytes: &[u8]) -> Result<SessionId, WireError> {
+    let bits = <[u8; 16]>::try_from(bytes);
+    bits.map(SessionId::from_bytes).map_err(|_| WireError::new("session_id", "has not 16 bytes"))
 }
 
 /// Converts every item, or says what is wrong with the first that cannot be.

@@ -9,10 +9,9 @@ use orlop_scheduler::event::Kept;
 
 use super::attempt::about;
 use super::bound::{
-    ATTEMPTS_MAX, Check, FRAME_ENTRIES, OnWire, TEXT_MAX, WireError, at_most, millis, same_values, time,
+    ATTEMPTS_MAX, Check, FRAME_ENTRIES, OnWire, TEXT_MAX, WireError, at_most, millis, same_values, session, time,
 };
 use super::proto::v1;
-use super::worker::session;
 
 pub use super::proto::v1::directive::Kind as DirectiveKind;
 pub use super::proto::v1::{

@@ -6,9 +6,10 @@ use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
 use super::attempt::about;
-use super::bound::{ATTEMPTS_MAX, Check, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, same_values, time};
+use super::bound::{
+    ATTEMPTS_MAX, Check, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, same_values, session, time, worker_id,
+};
 use super::proto::v1;
-use super::worker::{session, worker_id};
 
 pub use super::proto::v1::{
     Allocated, AttemptUse, HealthCheck, HeartbeatRequest as Heartbeat, HeartbeatResponse, Measured, OutboxStatus,

@@ -8,7 +8,9 @@ use orlop_core::id::{Epoch, Incarnation, SessionId, TenantName, WorkerId, label_
 use orlop_scheduler::event::{Capabilities, GpuDevices, GpuUnit};
 use orlop_scheduler::job::Runtime;
 
-use super::bound::{ATTEMPTS_MAX, LIST_MAX, NAME_MAX, OnWire, WireError, at_most, checked, each, same_values, text};
+use super::bound::{
+    ATTEMPTS_MAX, LIST_MAX, NAME_MAX, OnWire, WireError, at_most, checked, each, same_values, session, text, worker_id,
+};
 use super::proto::v1;
 use super::status::WorkerStatus;
 
@@ -91,10 +93,6 @@ impl From<Registration> for v1::RegisterWorkerRequest {
             state_place: registration.state_place,
         }
     }
-}
-
-pub(super) fn worker_id(text: String) -> Result<WorkerId, WireError> {
-    WorkerId::new(text).map_err(|error| WireError::of("worker_id")(&error))
 }
 
 fn names(field: &'static str, list: Vec<String>) -> Result<BTreeSet<String>, WireError> {
@@ -286,12 +284,6 @@ impl From<Registered> for v1::RegisterWorkerResponse {
             status: registered.status,
         }
     }
-}
-
-/// The session a message names.
-pub(super) fn session(bytes: &[u8]) -> Result<SessionId, WireError> {
-    let bits = <[u8; 16]>::try_from(bytes);
-    bits.map(SessionId::from_bytes).map_err(|_| WireError::new("session_id", "has not 16 bytes"))
 }
 
 impl TryFrom<v1::RegisterWorkerResponse> for Registered {

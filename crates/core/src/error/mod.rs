@@ -11,7 +11,8 @@ pub use code::Code;
 use serde::{Deserialize, Serialize};
 
 /// What kind of trouble an error is, and so what happens next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// Time-out, overload, lost connection: back off exponentially with jitter, bounded.
     Transient,

@@ -7,8 +7,8 @@ use kube::runtime::watcher;
 use crate::api::Kind;
 use crate::object::JobFlowObject;
 use crate::render::MANAGED_BY;
-use crate::shell::run::{RunOptions, Source, Watched, Watches};
-use crate::shell::watch::{AllFailures, Failures, WatchEvent, news, objects, patient};
+use crate::shell::run::{RunOptions, Watched, Watches};
+use crate::shell::watch::{AllFailures, Failures, Source, WatchEvent, news, objects, patient};
 
 /// Of what is watched, that which is about flows.
 pub(super) const FLOWS: usize = 0;

@@ -4,7 +4,21 @@ use orlop_core::hardware::merge::Term;
 use orlop_core::hardware::placement::{LabelExpr, Operator, TaintEffect, Toleration};
 use serde_json::{Map, Value, json};
 
-use super::user::PodError;
+/// A pod specification that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct PodError {
+    /// Where.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl PodError {
+    pub(super) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+}
 
 /// A member that is a list; nothing where it is absent.
 pub(super) fn list<'v>(object: &'v Value, name: &str, path: &str) -> Result<&'v [Value], PodError> {

@@ -16,12 +16,13 @@ use orlop_core::hardware::merge::{Merged, merge};
 use orlop_core::hardware::{HardwareError, Resolved, Resources, Vocabulary, place};
 use serde_json::Value;
 
+pub use affinity::PodError;
 pub use allocation::{DeviceFacts, allocation};
 pub use availability::{Availability, Reason, availability};
 pub use claim::claim_template;
 pub use node::{Node, node, runtime_class, slices};
 pub use pod::write;
-pub use user::{PodError, read};
+pub use user::read;
 
 /// A pod that cannot be given what it needs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,8 +7,9 @@ use orlop_core::hardware::{Device, Machine};
 use orlop_core::quantity::Quantity;
 use serde_json::Value;
 
+use super::affinity::PodError;
 use super::affinity::{list, text, toleration};
-use super::user::{PodError, amounts};
+use super::user::amounts;
 
 /// The most nominal memory that can be asked for, in GiB.
 const MEMORY_MAX: u32 = 4096;

@@ -9,8 +9,9 @@ use orlop_core::quantity::Quantity;
 use orlop_core::resource::ResourceVector;
 use serde_json::{Map, Value, json};
 
+use super::affinity::PodError;
 use super::affinity::{term_value, toleration_value};
-use super::user::{PodError, position, read};
+use super::user::{position, read};
 use crate::render::object;
 
 /// The name of the claim within a pod.

@@ -6,23 +6,7 @@ use orlop_core::hardware::merge::UserConstraints;
 use orlop_core::resource::{ResourceVector, Rounding};
 use serde_json::Value;
 
-use super::affinity::{list, term, text, toleration};
-
-/// A pod specification that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
-pub struct PodError {
-    /// Where.
-    pub path: String,
-    /// What is wrong.
-    pub message: String,
-}
-
-impl PodError {
-    pub(super) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into() }
-    }
-}
+use super::affinity::{PodError, list, term, text, toleration};
 
 /// What a pod specification asks of a node, and its container of resources. A container that is not there asks for none.
 ///

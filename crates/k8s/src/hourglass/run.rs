@@ -12,8 +12,8 @@ use super::cluster::KINDS;
 use super::controller::{Controller, ControllerEvent, Reconciler};
 use crate::api::{Api, Kind};
 pub use crate::shell::RunOptions;
-use crate::shell::run::{self, Source, Watched, Watches, WorkLoop};
-use crate::shell::watch::{AllFailures, objects};
+use crate::shell::run::{self, Watched, Watches, WorkLoop};
+use crate::shell::watch::{AllFailures, Source, objects};
 use crate::shell::{Key, LoopEvent, Next};
 
 /// All kinds a controller watches, its own first.

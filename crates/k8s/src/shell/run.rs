@@ -10,7 +10,7 @@ use futures::{FutureExt as _, select_biased};
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::watch::WatchEvent;
+use super::watch::{Source, WatchEvent};
 use super::{Key, LoopEvent, Next, Queue};
 use crate::value::text;
 
@@ -39,13 +39,6 @@ impl RunOptions {
         let named = self.namespaces.iter().map(|namespace| Some(namespace.as_str()));
         if self.namespaces.is_empty() { vec![None] } else { named.collect() }
     }
-}
-
-/// One watch: the index of its kind, and of its namespace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Source {
-    pub(crate) of: usize,
-    pub(crate) scope: usize,
 }
 
 /// All watches.

@@ -10,8 +10,14 @@ use kube::runtime::watcher;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::run::Source;
 use crate::api::{ApiError, Kind, dynamic};
+
+/// One watch: the index of its kind, and of its namespace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    pub(crate) of: usize,
+    pub(crate) scope: usize,
+}
 
 /// What a watch tells.
 pub(crate) enum WatchEvent {

@@ -42,7 +42,7 @@ impl PartialSchema for ExplainShape {
             )
             .property("counts", of(&[Type::Object], "How many workers each filter turns down"))
             .property("nearest", of(&[Type::String, null], "The worker that lacks the least"))
-            .property("hopeless", of(&[Type::Boolean], "No worker could ever hold it"))
+            .property("infeasible", of(&[Type::Boolean], "No worker could ever hold it"))
             .required("state")
             .required("summary")
             .build()

@@ -19,6 +19,9 @@ use super::again::as_allowed;
 use crate::api::{BASE, ProblemView, is_loopback};
 use crate::host::client_token;
 
+/// Where `orlop up` listens.
+pub(super) const SERVER: &str = "http://127.0.0.1:7070";
+
 /// What is wrong where somebody listens on this machine who is not known.
 const NOBODY: &str = "no server of this user listens there; name the file of its token with --token-file FILE or ORLOP_TOKEN_FILE, or \
                       put the token into ORLOP_TOKEN";
@@ -172,7 +175,7 @@ impl Client {
                 return Err(Failure::usage(text));
             }
             if !good {
-                let text = format!("`{server}` is no address of a server; use one such as {}", super::target::SERVER);
+                let text = format!("`{server}` is no address of a server; use one such as {}", SERVER);
                 return Err(Failure::usage(text));
             }
             let scheme = if tls { "https" } else { "http" };

@@ -8,11 +8,8 @@ use orlop_core::time::HumanDuration;
 
 use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
-use super::client::Client;
+use super::client::{Client, SERVER};
 use crate::view::text::Colour;
-
-/// Where `orlop up` listens.
-pub(super) const SERVER: &str = "http://127.0.0.1:7070";
 
 /// Which server, and in which form.
 #[derive(Args, Clone, Debug)]

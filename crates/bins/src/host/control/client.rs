@@ -97,7 +97,9 @@ impl Client {
         };
         match answer {
             Ok(Some(Answer::Done)) => Ok(true),
-            Ok(Some(Answer::Refused { code, message })) => Err(Problem::coded(code, message)),
+            Ok(Some(Answer::Refused { code, class, message })) => {
+                Err(Problem { class, ..Problem::coded(code, message) })
+            }
             Ok(Some(_) | None) => Ok(false),
             Err(error) => failed(error),
         }

@@ -6,7 +6,7 @@ mod person;
 mod process;
 mod server;
 
-use orlop_core::error::Code;
+use orlop_core::error::{Class, Code};
 use orlop_core::spec::status::FlowStatus;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,8 @@ pub enum Answer {
     Refused {
         /// What, for programs.
         code: Code,
+        /// Whether trying again may help.
+        class: Class,
         /// What, for people.
         message: String,
     },

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use orlop_core::error::Code;
+use orlop_core::error::{Class, Code};
 use orlop_dag::engine::StatusView;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -95,7 +95,7 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
             Ok(Request::Order(order)) => match handle.order(signed(order, &caller)).await {
                 Ok(true) => Answer::Done,
                 Ok(false) => Answer::Gone,
-                Err(error) => Answer::Refused { code: error.code, message: error.chain() },
+                Err(error) => Answer::Refused { code: error.code, class: error.class, message: error.chain() },
             },
             Ok(Request::Watch) => {
                 let news = (handle.status(), handle.notices());
@@ -104,7 +104,8 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
                 return drop(tell(&mut write, news, lines.into_inner()).await);
             }
             Err(error) => {
-                Answer::Refused { code: Code::InvalidSpec, message: format!("the request cannot be read: {error}") }
+                let message = format!("the request cannot be read: {error}");
+                Answer::Refused { code: Code::InvalidSpec, class: Class::Invalid, message }
             }
         };
         if send(&mut write, &answer).await.is_err() {

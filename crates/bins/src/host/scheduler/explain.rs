@@ -84,7 +84,7 @@ impl Explained {
             "workers": reported.workers.iter().zip(&self.names).map(worker).collect::<Vec<_>>(),
             "counts": reported.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count)).collect::<std::collections::BTreeMap<_, _>>(),
             "nearest": reported.nearest.map(|nearest| self.name(nearest)),
-            "hopeless": reported.is_infeasible(),
+            "infeasible": reported.is_infeasible(),
         })
     }
 }

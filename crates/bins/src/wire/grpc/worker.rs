@@ -70,7 +70,7 @@ pub trait WorkerHost: Send + Sync + 'static {
 pub(super) struct WorkerApi(pub(super) Arc<dyn WorkerHost>);
 
 fn worker_id(text: String) -> Result<WorkerId, Status> {
-    super::super::worker::worker_id(text).map_err(bad)
+    super::super::bound::worker_id(text).map_err(bad)
 }
 
 #[tonic::async_trait]

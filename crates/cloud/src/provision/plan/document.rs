@@ -10,6 +10,9 @@ use crate::catalog::image::Image;
 use crate::catalog::rank::{Class, Offering};
 use crate::catalog::window::Availability;
 
+/// The version of the form.
+pub(super) const SCHEMA: &str = "orlop.plan/1";
+
 /// What is going to be leased, the best first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
@@ -184,7 +187,7 @@ impl Plan {
         warnings: Vec<String>,
     ) -> Self {
         let offerings = offerings.into_iter().map(|offering| offering.ending(hours)).collect();
-        Self { schema: super::saved::SCHEMA, requirements, source, class, hours, offerings, notes, warnings }
+        Self { schema: SCHEMA, requirements, source, class, hours, offerings, notes, warnings }
     }
 
     /// The first offering; a plan has at least one.

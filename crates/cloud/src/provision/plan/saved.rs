@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::document::standing;
+use super::document::{SCHEMA, standing};
 use super::{PlannedDeployment, PlannedImage, PlannedOffering, World};
 use crate::catalog::Origin;
 use crate::catalog::cost::MAX_HOURS;
@@ -14,8 +14,6 @@ use crate::catalog::image::Image;
 use crate::catalog::window::{Availability, WindowRequest, availability, round_up};
 use crate::provision::join::Join;
 
-/// The version of the form.
-pub(super) const SCHEMA: &str = "orlop.plan/1";
 /// Bytes of a plan that are read.
 pub const MAX_PLAN: usize = 4 << 20;
 /// Offerings that are read.

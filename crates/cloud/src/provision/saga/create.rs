@@ -6,6 +6,7 @@ use std::time::Duration;
 use orlop_core::machine::saga::{Event as Turn, Guard};
 use orlop_core::time::Time;
 
+use super::state::LISTINGS;
 use super::state::{Creation, KeyCall, KeyWork, Phase, Settle};
 use super::words;
 use super::{Answer, Call, Effect, FailedOffering, Saga, clock_offset, effect};
@@ -14,8 +15,6 @@ use crate::openstack::port::{CloudError, FloatingIp, Lease, NewFloatingIp, NewLe
 use crate::provision::join::{Boot, labels};
 use crate::provision::journal::{Entry, Kind};
 
-/// When it is looked for again, in seconds after the answer that was unclear.
-pub(super) const LISTINGS: [u64; 5] = [0, 5, 15, 45, 120];
 /// How long it is looked for when listings themselves fail.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// What the name of a lease given by the user has to agree with besides.

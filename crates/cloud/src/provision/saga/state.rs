@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
-use super::create::LISTINGS;
 use crate::provision::hostkey::HostKey;
 use crate::provision::journal::Kind;
+
+/// When something of which it is not known whether it was made is looked for, in seconds after the answer that was unclear.
+pub(super) const LISTINGS: [u64; 5] = [0, 5, 15, 45, 120];
 
 /// Times that a create is repeated after it was looked for in vain.
 const REPEATS: u32 = 2;

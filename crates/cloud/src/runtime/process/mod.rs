@@ -43,7 +43,8 @@ pub use cgroup::Limits;
 pub use paths::Paths;
 pub use probe::Capabilities;
 pub use record::ExitRecord;
-pub use runtime::{ProcessOptions, ProcessRuntime, ShimProgram};
+pub use runtime::{ProcessOptions, ProcessRuntime};
+pub use start::ShimProgram;
 
 /// Variable in the environment of every process of a pod by which they are recognised.
 pub const MARKER: &str = "ORLOP_POD";

@@ -20,22 +20,13 @@ use super::paths::Paths;
 use super::probe::Capabilities;
 use super::record::{Directory, ExitRecord, ShimState};
 use super::request::{self, Request};
-use super::start::Shims;
+use super::start::{ShimProgram, Shims};
 use super::watch;
 use super::wire::{Container, KeepOrder, KeepReply};
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock;
 use crate::runtime::job::backoff::restart_delay;
 use crate::runtime::pod::{ContainerPlan, PROCESS, PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
-
-/// How to start shims: a program that calls [`shim::main`](super::shim::main) when it is run with these arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShimProgram {
-    /// The program.
-    pub path: PathBuf,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-}
 
 /// What may be chosen about a runtime.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use std::io::{self, IoSlice, PipeReader, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream as Socket;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::spawn::{PosixSpawnFileActions, posix_spawnp};
@@ -21,7 +22,6 @@ use tokio::sync::{Mutex, watch};
 use super::identity::{self, Identity};
 use super::paths::Paths;
 use super::probe;
-use super::runtime::ShimProgram;
 use super::wire::{self, KeepOrder, KeepReply, ShimCommand};
 use crate::runtime::child;
 
@@ -29,6 +29,15 @@ use crate::runtime::child;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Bytes of a program's complaint that are shown.
 const COMPLAINT: usize = 500;
+
+/// How to start shims: a program that calls [`shim::main`](super::shim::main) when it is run with these arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShimProgram {
+    /// The program.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
 
 /// What starts shims.
 #[derive(Debug)]

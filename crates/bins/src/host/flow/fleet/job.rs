@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::label::labels;
 use super::order::{COMMAND, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
-use super::place::{priority, requires};
+use super::place::{invalid, priority, requires};
 
 /// Beyond a pod's own grace: the runner needs it to tell how the attempt ended.
 const MARGIN_MS: u64 = 10_000;
@@ -104,10 +104,6 @@ fn outputs(attempt: &AttemptSpec) -> Vec<ArtifactOut> {
     let (name, path) = (LEFT.trim_start_matches('.').to_owned(), format!("{LEFT}/cas/sha256/*/*"));
     let left = ArtifactOut { name, path, required: false };
     if attempt.output_artifacts.is_empty() { Vec::new() } else { vec![left] }
-}
-
-pub(super) fn invalid(message: String) -> Problem {
-    Problem::new(Class::Invalid, message).with_reason("TemplateInvalid")
 }
 
 /// The claims that a step mounts.

@@ -6,8 +6,6 @@ use orlop_core::hardware::placement::{LabelExpr, Operator};
 use orlop_core::spec::job::{DEFAULT_PRIORITY, Requires};
 use serde_json::Value;
 
-use super::job::invalid;
-
 /// Path of the node affinity that must hold.
 const TERMS: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
 
@@ -62,6 +60,11 @@ pub(super) fn priority(pod: &Value) -> Result<u8, Problem> {
             })
         }
     }
+}
+
+/// What is wrong with the template of a step.
+pub(super) fn invalid(message: String) -> Problem {
+    Problem::new(Class::Invalid, message).with_reason("TemplateInvalid")
 }
 
 #[cfg(test)]

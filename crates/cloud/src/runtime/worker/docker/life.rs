@@ -13,6 +13,7 @@ use tokio::time::{sleep_until, timeout};
 use super::begin::{Begun, begin};
 use super::hub::{Ask, Hub, is_passing};
 use super::output::{LAST, Tap, Voice};
+use super::usage::BRIEF;
 use super::{remains, usage};
 use crate::runtime::docker::engine::Engine;
 use crate::runtime::docker::outage::Outage;
@@ -28,8 +29,6 @@ use crate::runtime::worker::verdict::{Why, judge};
 /// When a container is first looked at for what it uses, and how often after that.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(5);
-/// How long an engine may take for a signal or a measurement.
-pub(super) const BRIEF: Duration = Duration::from_secs(10);
 /// Between two kills of one that does not die.
 const KILL_AGAIN: Duration = Duration::from_secs(2);
 /// Between two tries of an engine that does not answer, at first and at most.

@@ -1,5 +1,7 @@
 //! What containers use and have used, as their engine tells. Owns that translation, and asking for many at once.
 
+use std::time::Duration;
+
 use bollard::models::ContainerStatsResponse;
 use futures::StreamExt as _;
 use orlop_core::error::Problem;
@@ -7,9 +9,11 @@ use orlop_core::task::{TaskRef, Usage};
 use tokio::time::timeout;
 
 use super::hub::Hub;
-use super::life::BRIEF;
 use super::request;
 use crate::runtime::worker::InUse;
+
+/// How long an engine may take for a signal or a measurement.
+pub(super) const BRIEF: Duration = Duration::from_secs(10);
 
 /// Questions to the engine at once.
 const TOGETHER: usize = 8;
