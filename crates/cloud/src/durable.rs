@@ -50,6 +50,6 @@ fn write(half: &Path, path: &Path, bytes: &[u8], durable: Durable) -> io::Result
 ///
 /// # Errors
 /// What the file system says.
-pub fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

@@ -19,7 +19,7 @@ pub const KEYS: &str = "ORLOP_PORTER_KEY_";
 /// The longest order, in bytes: a variable may have 128 KiB.
 pub const ORDER_MAX: usize = 100 * 1024;
 /// The longest report, in bytes: at 4,096 a kubelet cuts a termination message.
-pub const REPORT_MAX: usize = 4095;
+pub(crate) const REPORT_MAX: usize = 4095;
 /// The longest sentence of a trouble, in characters.
 const TROUBLE_MAX: usize = 500;
 /// The longest artifact that goes through the operator, in bytes.

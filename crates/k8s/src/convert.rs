@@ -49,7 +49,7 @@ pub fn read(object: &Value, limits: &Limits) -> Result<ParsedFlow, Violations> {
 /// Reads the flow of an object without asking whether it keeps the rules of this version: one that has begun is not judged
 /// again. None where it has not the form of a flow.
 #[must_use]
-pub fn read_unjudged(object: &Value) -> Option<JobFlow> {
+pub(crate) fn read_unjudged(object: &Value) -> Option<JobFlow> {
     JobFlow::deserialize(bare(object, &mut Vec::new())).ok()
 }
 

@@ -104,9 +104,10 @@ fn workers(metrics: &Metrics, there: &BTreeMap<&str, &WorkerSnapshot>) {
             allocated.push(([*id, resource], held));
         }
         if let Some(status) = &worker.status {
-            let measured = status.finite();
-            cpu.push(([*id], measured.cpu_percent));
-            memory.push(([*id], gauge(measured.memory_bytes)));
+            let measured = status.measured.as_ref().map(|measured| (measured.cpu_percent, measured.memory_bytes));
+            let (cpu_percent, memory_bytes) = measured.unwrap_or_default();
+            cpu.push(([*id], cpu_percent));
+            memory.push(([*id], gauge(memory_bytes)));
             spool.push(([*id], gauge(status.outbox.unwrap_or_default().bytes)));
         }
     }

@@ -16,7 +16,9 @@ use super::bound::{
 use super::proto::v1;
 
 pub use super::proto::v1::job_started::Process;
-pub use super::proto::v1::{AssignJob, CancelJob, JobAccepted, JobStarted, Rejected, SecretValue};
+pub use super::proto::v1::{
+    Artifact, AssignJob, CancelJob, JobAccepted, JobResult, JobStarted, LogChunk, LogSummary, Rejected, SecretValue,
+};
 
 impl From<TaskRef> for v1::TaskRef {
     fn from(attempt: TaskRef) -> Self {
@@ -76,7 +78,7 @@ pub const SECRET_MAX: usize = 64 << 10;
 impl SecretValue {
     /// How the job gets it.
     #[must_use]
-    pub fn given_as(&self) -> SecretAs {
+    pub fn secret_as(&self) -> SecretAs {
         SecretAs::read(self.r#as).unwrap_or(SecretAs::File)
     }
 }
@@ -101,7 +103,7 @@ impl AssignJob {
     /// When it starts.
     #[must_use]
     pub fn start_mode(&self) -> StartMode {
-        StartMode::read(self.mode).unwrap_or(StartMode::Now)
+        StartMode::read(self.mode).unwrap_or(StartMode::Inherit)
     }
 
     /// The kind of GPU that the server has charged; none: any that the specification allows.
@@ -137,7 +139,7 @@ impl CancelJob {
 
     /// Why it is to end.
     #[must_use]
-    pub fn why(&self) -> CancelReason {
+    pub fn cancel_reason(&self) -> CancelReason {
         CancelReason::read(self.reason).unwrap_or(CancelReason::User)
     }
 }
@@ -202,8 +204,7 @@ impl Check for Rejected {
 }
 
 /// Whether the command itself is what could not be started.
-#[must_use]
-pub fn is_command(reason: &str) -> bool {
+fn is_command(reason: &str) -> bool {
     reason.split(':').next() == Some("command")
 }
 
@@ -212,8 +213,6 @@ pub fn is_command(reason: &str) -> bool {
 pub fn is_permanent(reason: &str) -> bool {
     matches!(reason.split(':').next(), Some("secret" | "artifact" | "image"))
 }
-
-pub use super::proto::v1::{Artifact, JobResult, LogChunk, LogSummary};
 
 same_values! {
     TaskEnd = v1::Outcome, "result.outcome" { Succeeded, Failed, TimedOut, Cancelled, Preempted, StartFailed, Lost }
@@ -236,13 +235,13 @@ impl JobResult {
 
     /// The same with when it started and ended, by the clock of its host.
     #[must_use]
-    pub fn within(self, started: Option<Time>, finished: Option<Time>) -> Self {
+    pub fn with_times(self, started: Option<Time>, finished: Option<Time>) -> Self {
         Self { started_at: millis(started), finished_at: millis(finished), ..self }
     }
 
     /// How it ended.
     #[must_use]
-    pub fn end(&self) -> TaskEnd {
+    pub fn task_end(&self) -> TaskEnd {
         TaskEnd::read(self.outcome).unwrap_or(TaskEnd::Lost)
     }
 
@@ -260,21 +259,21 @@ impl JobResult {
 
     /// What it used.
     #[must_use]
-    pub fn used(&self) -> Usage {
+    pub fn task_usage(&self) -> Usage {
         let v1::Usage { cpu_ms, max_rss, io_read, io_write } = self.usage.unwrap_or_default();
         Usage { cpu_ms, max_rss, io_read, io_write }
     }
 
     /// How much it wrote.
     #[must_use]
-    pub fn summary(&self) -> LogSummary {
+    pub fn log_summary(&self) -> LogSummary {
         self.log.unwrap_or_default()
     }
 
     /// The end in the words of the scheduler.
     #[must_use]
     pub fn scheduler_outcome(&self) -> Outcome {
-        match self.end() {
+        match self.task_end() {
             TaskEnd::Succeeded => Outcome::Succeeded,
             TaskEnd::Failed => Outcome::Failed { exit_code: self.exit_code },
             TaskEnd::TimedOut => Outcome::TimedOut,
@@ -330,14 +329,14 @@ impl LogChunk {
 
     /// The same with when it was written by the clock of its host, and with what is missing before it.
     #[must_use]
-    pub fn with(self, written: Option<Time>, gap: Option<LogGap>) -> Self {
+    pub fn with_time_and_gap(self, written: Option<Time>, gap: Option<LogGap>) -> Self {
         let gap = gap.map(|LogGap { chunks, bytes }| v1::LogGap { chunks, bytes });
         Self { time: millis(written), gap, ..self }
     }
 
     /// Where it comes from.
     #[must_use]
-    pub fn source(&self) -> LogStream {
+    pub fn log_stream(&self) -> LogStream {
         LogStream::read(self.stream).unwrap_or(LogStream::System)
     }
 
@@ -349,7 +348,7 @@ impl LogChunk {
 
     /// What is missing before it.
     #[must_use]
-    pub fn missing(&self) -> Option<LogGap> {
+    pub fn log_gap(&self) -> Option<LogGap> {
         self.gap.map(|v1::LogGap { chunks, bytes }| LogGap { chunks, bytes })
     }
 

@@ -15,9 +15,9 @@ use super::proto::v1;
 
 pub use super::proto::v1::directive::Kind as DirectiveKind;
 pub use super::proto::v1::{
-    AttemptState, Directive, Goodbye, Hello, Judgement, ServerFrame, Spec, Welcome, WorkerFrame,
+    AttemptState, Directive, Goodbye, Hello, Judgement, LiveAttempt, OutboxRange, ServerFrame, Spec, Welcome,
+    WorkerFrame,
 };
-pub use super::proto::v1::{LiveAttempt, OutboxRange};
 
 impl LiveAttempt {
     /// An attempt that an agent holds, how far it is, and when it started by the clock of its host.
@@ -100,10 +100,10 @@ impl Judgement {
         Self { r#ref: Some(attempt.into()), verdict: verdict.number() }
     }
 
-    /// Its worth.
+    /// What it was worth. One that no version knows asks for nothing.
     #[must_use]
-    pub fn worth(&self) -> ReportVerdict {
-        ReportVerdict::read(self.verdict).unwrap_or(ReportVerdict::Unknown)
+    pub fn report_verdict(&self) -> ReportVerdict {
+        ReportVerdict::read(self.verdict).unwrap_or(ReportVerdict::Accepted)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC. Never decides
 //! where a job runs, and never keeps anything.
 //!
-//! Messages are the generated ones ([`v1`]), checked once when they arrive. [`attempt`], [`frame`] and [`status`] read ids, states
+//! Messages are the generated ones ([`v1`]), checked once when they arrive; specifications are read when
+//! their frame is applied. [`attempt`], [`frame`] and [`status`] read ids, states
 //! and times out of them; what clients and registrations say has a form of its own in [`artifact`], [`job`], [`query`] and
 //! [`worker`]. [`grpc`] has the services and callers, [`session`] what makes frames arrive exactly once, [`identity`] who is who.
 

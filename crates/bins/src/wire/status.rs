@@ -31,7 +31,7 @@ impl WorkerStatus {
 
     /// When it was so, by its clock.
     #[must_use]
-    pub fn at(&self) -> Option<Time> {
+    pub fn reported_at(&self) -> Option<Time> {
         time(self.time)
     }
 
@@ -41,15 +41,16 @@ impl WorkerStatus {
         self.health.iter().all(|check| check.ok)
     }
 
-    /// What its host measures; what is no number counts as 0.
+    /// The same with 0 for what was measured and is no number, so that nobody adds or shows it.
     #[must_use]
-    pub fn finite(&self) -> Measured {
-        let mut measured = self.measured.clone().unwrap_or_default();
-        let rates = [&mut measured.cpu_percent, &mut measured.load];
-        for number in rates.into_iter().chain(&mut measured.gpu_percent).filter(|number| !number.is_finite()) {
-            *number = 0.0;
+    pub fn finite(mut self) -> Self {
+        if let Some(measured) = &mut self.measured {
+            let rates = [&mut measured.cpu_percent, &mut measured.load];
+            for number in rates.into_iter().chain(&mut measured.gpu_percent).filter(|number| !number.is_finite()) {
+                *number = 0.0;
+            }
         }
-        measured
+        self
     }
 }
 

@@ -46,7 +46,7 @@ fn result() -> JobResult {
         }],
         log: Some(LogSummary { bytes: 1, dropped_bytes: 2, dropped_chunks: 3, last_seq: 4 }),
         tail: Bytes::from_static(b"tail"),
-        ..JobResult::new(attempt(1), TaskEnd::Failed).within(time(), time())
+        ..JobResult::new(attempt(1), TaskEnd::Failed).with_times(time(), time())
     }
 }
 
@@ -74,7 +74,7 @@ fn status() -> WorkerStatus {
 
 fn chunk() -> LogChunk {
     let gap = Some(LogGap { chunks: 1, bytes: 2 });
-    LogChunk::new(attempt(1), LogStream::Stderr, 7, Bytes::from_static(b"\xff\0x")).with(time(), gap)
+    LogChunk::new(attempt(1), LogStream::Stderr, 7, Bytes::from_static(b"\xff\0x")).with_time_and_gap(time(), gap)
 }
 
 fn worker_frame() -> WorkerFrame {
@@ -338,7 +338,7 @@ fn protocols_meet_at_the_highest_common_number() {
 fn a_result_says_how_long_it_ran_unless_its_clock_was_set_back() {
     let at = |millis| Some(Time::from_millis(millis));
     let ran = |started_at, finished_at| {
-        JobResult::new(attempt(1), TaskEnd::Succeeded).within(started_at, finished_at).ran_ms()
+        JobResult::new(attempt(1), TaskEnd::Succeeded).with_times(started_at, finished_at).ran_ms()
     };
     assert_eq!((ran(at(10), at(13)), ran(at(10), at(10))), (Some(3), Some(0)));
     assert_eq!((ran(at(10), at(9)), ran(None, at(9)), ran(at(10), None)), (None, None, None));

@@ -5,7 +5,7 @@ use crate::repository::ScannedFile;
 use crate::repository::source::is_invisible;
 
 /// How the flag of such a line begins.
-pub const FLAG: &str = "instruction-like text";
+pub(crate) const FLAG: &str = "instruction-like text";
 
 /// Phrases in small letters, by what they are.
 const PHRASES: [(&str, &[&str]); 5] = [
@@ -70,7 +70,7 @@ const LONG_BASE64: usize = 120;
 
 /// What makes a line suspicious, if anything does.
 #[must_use]
-pub fn suspicion(line: &str) -> Option<&'static str> {
+pub(crate) fn suspicion(line: &str) -> Option<&'static str> {
     // A mark at the very beginning of a file tells its encoding, nothing else.
     if line.trim_start_matches('\u{feff}').chars().any(|ch| is_invisible(ch) && !matches!(ch, '\u{200d}' | '\u{ad}')) {
         return Some("invisible characters");

@@ -30,7 +30,7 @@ pub const MAX_VRAM: u32 = 80;
 /// Cards that advice may reach.
 pub const MAX_CARDS: u32 = 8;
 /// Hours that are taken where advice gives none.
-pub const USUAL_HOURS: u32 = 24;
+pub(crate) const USUAL_HOURS: u32 = 24;
 /// Versions of Python that advice may name.
 const PYTHONS: std::ops::RangeInclusive<Version> = Version::new(3, 8)..=Version::new(3, 14);
 /// Images that may come into question.

@@ -38,7 +38,7 @@ pub struct Os {
 }
 
 /// Releases of Ubuntu with long support.
-pub const UBUNTU: [Version; 5] =
+pub(crate) const UBUNTU: [Version; 5] =
     [Version::new(18, 4), Version::new(20, 4), Version::new(22, 4), Version::new(24, 4), Version::new(26, 4)];
 
 impl Os {

@@ -111,15 +111,15 @@ pub struct Requirements {
 }
 
 /// The flag of requirements that rest on too little.
-pub const LOW_CONFIDENCE: &str = "low confidence";
+pub(crate) const LOW_CONFIDENCE: &str = "low confidence";
 /// The flag of a repository in which nothing tells of the software, so that nobody knows whether it needs a GPU.
-pub const GPU_UNKNOWN: &str = "gpu-unknown";
+pub(crate) const GPU_UNKNOWN: &str = "gpu-unknown";
 /// How the flag of a file begins that may say what is needed and is not understood.
 pub const NOT_UNDERSTOOD: &str = "not-understood";
 /// The flag of a repository that needs a TPU.
-pub const TPU_NEEDED: &str = "TPU needed: no site has one";
+pub(crate) const TPU_NEEDED: &str = "TPU needed: no site has one";
 /// The flag of a repository that names a card too old for present libraries.
-pub const LEGACY_NAMED: &str = "legacy GPU named";
+pub(crate) const LEGACY_NAMED: &str = "legacy GPU named";
 
 impl Requirements {
     /// Whether a GPU is needed, by evidence or wish.

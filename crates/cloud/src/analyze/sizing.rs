@@ -77,7 +77,7 @@ impl Class {
 }
 
 /// The least any machine has.
-pub const FLOOR: Size = size(2, 4, 20, 1);
+pub(crate) const FLOOR: Size = size(2, 4, 20, 1);
 
 /// What a service beside the project adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,9 +122,9 @@ impl ServiceClass {
 }
 
 /// Memory that services want once, in GiB.
-pub const SERVICES_RAM: u32 = 4;
+pub(crate) const SERVICES_RAM: u32 = 4;
 /// What NVMe adds to the disk, in GB.
-pub const NVME_DISK: u32 = 500;
+pub(crate) const NVME_DISK: u32 = 500;
 /// Hours a lease may have.
 pub const HOURS: std::ops::RangeInclusive<u32> = 1..=168;
 
@@ -149,7 +149,7 @@ pub fn usual_ram(gib: u32) -> u32 {
 
 /// The next usual size of a disk.
 #[must_use]
-pub fn usual_disk(gb: u32) -> u32 {
+pub(crate) fn usual_disk(gb: u32) -> u32 {
     next(gb, &[20, 40, 50, 100, 200, 500])
 }
 
@@ -176,7 +176,7 @@ fn next(wanted: u32, steps: &[u32]) -> u32 {
 
 /// Hours to lease for a run time: half as much again, rounded up, and two for setting up.
 #[must_use]
-pub fn hours_for(run_time_hours: u32) -> u32 {
+pub(crate) fn hours_for(run_time_hours: u32) -> u32 {
     (run_time_hours.saturating_mul(3)).div_ceil(2).saturating_add(2).clamp(*HOURS.start(), *HOURS.end())
 }
 

@@ -19,7 +19,7 @@ pub fn cost(hours: u32, su_milli: Option<u32>, from_site: bool) -> Cost {
 
 /// The cost of a virtual machine: its share of the threads of a host, rounded up.
 #[must_use]
-pub fn flavor_cost(hours: u32, su_milli: Option<u32>, vcpus: u32, host_threads: u32) -> Cost {
+pub(crate) fn flavor_cost(hours: u32, su_milli: Option<u32>, vcpus: u32, host_threads: u32) -> Cost {
     let whole = u64::from(hours) * u64::from(su_milli.unwrap_or(1000)) * u64::from(vcpus);
     Cost { milli_su: whole.div_ceil(u64::from(host_threads.max(1))), known: su_milli.is_some() }
 }
@@ -45,11 +45,9 @@ impl Cost {
 }
 
 /// Hours a lease of bare metal, or of a scarce virtual machine, may have.
-pub const MAX_HOURS: u32 = 168;
+pub(crate) const MAX_HOURS: u32 = 168;
 /// Before this many hours to its end a lease cannot be extended.
-pub const EXTENSION_OPENS_HOURS: u32 = 48;
-/// After so many hours without a server the site removes a lease.
-pub const UNUSED_HOURS: u32 = 9;
+pub(crate) const EXTENSION_OPENS_HOURS: u32 = 48;
 
 #[cfg(test)]
 mod tests {

@@ -92,7 +92,7 @@ pub struct Relaxed {
 ///
 /// # Errors
 /// Nothing fits even so.
-pub fn relax(needs: &Needs, variants: &[&Variant]) -> Result<Relaxed, Misfit> {
+pub(crate) fn relax(needs: &Needs, variants: &[&Variant]) -> Result<Relaxed, Misfit> {
     let mut relaxed = Relaxed { needs: needs.clone(), notes: Vec::new() };
     let any = |needs: &Needs| variants.iter().any(|variant| fits(needs, &variant.shape));
     if any(&relaxed.needs) {

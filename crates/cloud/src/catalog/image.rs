@@ -314,7 +314,7 @@ pub fn usual() -> Vec<Image> {
 
 /// The name that is taken when nothing at all can be listed.
 #[must_use]
-pub fn default_name(needs: &Needs) -> &'static str {
+pub(crate) fn default_name(needs: &Needs) -> &'static str {
     match needs.gpu.as_ref().map(|gpu| gpu.vendor) {
         Some(Vendor::Nvidia) => "CC-Ubuntu22.04-CUDA",
         Some(Vendor::Amd) => "CC-Ubuntu22.04-ROCm",

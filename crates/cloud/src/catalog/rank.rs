@@ -242,7 +242,7 @@ pub fn surplus(needs: &Needs, shape: &Shape) -> u64 {
 
 /// The type that an alias stands for at a site, or the type itself: some names do not exist and are taken for a class.
 #[must_use]
-pub fn resolve_type(name: &str, site: &str, catalogue: &Catalogue) -> Option<TypeChoice> {
+pub(crate) fn resolve_type(name: &str, site: &str, catalogue: &Catalogue) -> Option<TypeChoice> {
     if catalogue.at(site).any(|variant| variant.node_type == name) {
         return Some(TypeChoice::Exact);
     }

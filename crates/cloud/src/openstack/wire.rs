@@ -13,7 +13,7 @@ pub const MAX_BODY: usize = 32 << 20;
 /// How long an answer may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the answer to a new lease, or the end of one, may take: the service does its work before it answers.
-pub const LONG_PATIENCE: Duration = Duration::from_secs(130);
+pub(crate) const LONG_PATIENCE: Duration = Duration::from_secs(130);
 
 /// How something is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -46,7 +46,7 @@ cat /sys/class/drm/card*/device/gpu_busy_percent 2>/dev/null | grep -v '^0$') | 
 const OTHER_KEY: &str = "Host key verification failed";
 
 /// Whether somebody at a port says that it speaks SSH.
-pub async fn speaks_ssh(address: &str, port: u16) -> bool {
+pub(crate) async fn speaks_ssh(address: &str, port: u16) -> bool {
     timeout(LISTEN, banner(address, port)).await.unwrap_or(false)
 }
 

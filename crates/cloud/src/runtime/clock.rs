@@ -50,7 +50,7 @@ fn timeline() -> &'static Timeline {
 
 /// Time since the machine started, its sleep included.
 #[must_use]
-pub fn uptime() -> Duration {
+pub(crate) fn uptime() -> Duration {
     // Every system has this clock.
     clock_gettime(UPTIME).map(Duration::from).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 ///
 /// # Errors
 /// When the system refuses.
-pub fn no_core_dump() -> io::Result<()> {
+pub(crate) fn no_core_dump() -> io::Result<()> {
     Ok(setrlimit(Resource::RLIMIT_CORE, 0, 0)?)
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 /// [`PodRuntime::kind`] of plain processes.
-pub const PROCESS: &str = "Process";
+pub(crate) const PROCESS: &str = "Process";
 
 /// Which images are pulled, whatever pods say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,6 +8,8 @@
 //!
 //! A payload is one entry, encoded with postcard.
 
+#[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
+pub(crate) mod follow;
 pub mod read;
 #[cfg(test)]
 mod tests;

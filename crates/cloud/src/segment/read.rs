@@ -1,17 +1,12 @@
-//! Reading a segment from its beginning or from a place in it, or following one that another process writes to. Owns checks of
-//! lengths and checksums, and reading on from where it was; changes nothing and never waits.
+//! Reading a segment from its beginning or from a place in it. Owns checks of lengths and checksums; changes nothing.
 
-#[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
-use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
-#[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
-use std::path::Path;
 
 use super::{HEAD, Head, Kind, MAGIC, PAYLOAD_MAX, PayloadRange, damaged};
 
 /// Bytes that are read at once from a segment that is read as a whole.
-pub const BUFFER: usize = 256 << 10;
+pub(crate) const BUFFER: usize = 256 << 10;
 
 /// Reads payloads one after the other.
 #[derive(Debug)]
@@ -149,53 +144,4 @@ pub fn scan(kind: Kind, input: impl Read + Seek, mut each: impl FnMut(PayloadRan
         }
     };
     Ok(Scan { end: reader.at(), fault })
-}
-
-/// Bytes that are read at once.
-#[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
-const FOLLOW_BUFFER: usize = 8 << 10;
-
-/// Follows a segment that somebody else writes to.
-#[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
-#[derive(Debug)]
-pub(crate) struct SegmentFollower {
-    kind: Kind,
-    file: File,
-    at: u64,
-}
-
-#[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
-impl SegmentFollower {
-    /// From its beginning.
-    pub(crate) fn open(kind: Kind, path: &Path) -> io::Result<Self> {
-        Ok(Self::new(kind, File::open(path)?))
-    }
-
-    /// The same of one that is open.
-    pub(crate) const fn new(kind: Kind, file: File) -> Self {
-        Self { kind, file, at: 0 }
-    }
-
-    /// The file that was followed.
-    pub(crate) fn into_file(self) -> File {
-        self.file
-    }
-
-    /// Passes the payloads that were added, as far as they are whole, until the callback returns `false`. Says whether it
-    /// came to the end.
-    ///
-    /// # Errors
-    /// As of [`SegmentReader::read`].
-    pub(crate) fn read(&mut self, mut each: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
-        let mut reader = SegmentReader::new(self.kind, &self.file, self.at..u64::MAX, FOLLOW_BUFFER)?;
-        loop {
-            let goes_on = reader.read()?.map(|(_, payload)| each(payload));
-            self.at = reader.at();
-            match goes_on {
-                Some(true) => {}
-                Some(false) => return Ok(false),
-                None => return Ok(true),
-            }
-        }
-    }
 }

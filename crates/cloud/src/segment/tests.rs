@@ -173,7 +173,7 @@ fn entries_that_are_not_wanted_are_passed_over_within_a_part() {
 #[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
 #[test]
 fn who_follows_sees_every_entry_once_as_soon_as_it_is_whole() {
-    use super::read::SegmentFollower;
+    use super::follow::SegmentFollower;
 
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");

@@ -12,7 +12,7 @@ pub const DEFAULT_TTL_SECONDS: i32 = 86_400;
 /// Default of the flow's `backoffLimit`.
 pub const DEFAULT_BACKOFF_LIMIT: i32 = 6;
 /// Default of `retryPolicy.limit` where a retry policy is given.
-pub const DEFAULT_RETRY_LIMIT: i32 = 3;
+pub(crate) const DEFAULT_RETRY_LIMIT: i32 = 3;
 /// Default of `lostLimit`.
 pub const DEFAULT_LOST_LIMIT: i32 = 3;
 /// Container that pod failure rules look at where they name none.

@@ -18,7 +18,7 @@ use structural::{each, structural};
 /// Plural of flows: their name in paths of the API.
 pub const FLOWS: &str = "jobflows";
 /// The version of flows that is served and stored.
-pub const FLOW_VERSION: &str = "v1alpha1";
+pub(crate) const FLOW_VERSION: &str = "v1alpha1";
 
 /// What the schema of every status says of it.
 const STATUS: &str = "What has happened; written by the controller only.";

@@ -37,7 +37,7 @@ use crate::hourglass::{Config, controller};
 use crate::value::word;
 
 /// What holds an executor until its children are gone.
-pub const FINALIZER: &str = "hourglass.eigenlayer.io/finalizer";
+pub(crate) const FINALIZER: &str = "hourglass.eigenlayer.io/finalizer";
 /// Label of children: the executor.
 pub const NAME: &str = "hourglass.eigenlayer.io/name";
 /// The container that executes.

@@ -121,7 +121,7 @@ pub fn delete(kind: Kind, child: &Value) -> Effect {
 
 /// Whether a child is on its way out.
 #[must_use]
-pub fn is_terminating(child: &Value) -> bool {
+pub(crate) fn is_terminating(child: &Value) -> bool {
     !word(child, "/metadata/deletionTimestamp").is_empty()
 }
 
@@ -129,7 +129,7 @@ pub fn is_terminating(child: &Value) -> bool {
 /// where no way leads on from, such as at its end although nobody deletes it: somebody else has written that. None where even
 /// birth does not lead there, which is a broken invariant.
 #[must_use]
-pub fn lifecycle_path<S: Named, E: Named>(
+pub(crate) fn lifecycle_path<S: Named, E: Named>(
     machine: &Machine<S, E, NoGuard>,
     from: Option<S>,
     to: Option<S>,

@@ -49,11 +49,11 @@ pub const EXECUTORS: &str = "hourglassexecutors";
 /// Who is recorded as the manager of what is created and applied.
 pub const MANAGER: &str = "orlop-operator";
 /// Annotation of a performer or an executor, and of its pods: a new value restarts them, as an upgrade does.
-pub const RESTARTED: &str = "hourglass.eigenlayer.io/restarted-at";
+pub(crate) const RESTARTED: &str = "hourglass.eigenlayer.io/restarted-at";
 /// Who is recorded as the manager of statuses.
-pub const STATUS_MANAGER: &str = "orlop-operator-status";
+pub(crate) const STATUS_MANAGER: &str = "orlop-operator-status";
 /// What was rendered into an object, as a hash.
-pub const APPLIED_HASH: &str = "hourglass.eigenlayer.io/applied-hash";
+pub(crate) const APPLIED_HASH: &str = "hourglass.eigenlayer.io/applied-hash";
 
 /// So much later, and no less: times are stored in whole seconds.
 #[must_use]

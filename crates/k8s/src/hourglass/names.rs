@@ -55,7 +55,7 @@ pub fn label_value(name: &str) -> String {
 
 /// The address of a service as the value of a label; none where nothing of it is legal.
 #[must_use]
-pub fn address_value(address: &str) -> Option<String> {
+pub(crate) fn address_value(address: &str) -> Option<String> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let lower = address.to_lowercase();
     let text: String = lower.chars().map(|c| if legal(c) { c } else { '-' }).take(LABEL).collect();

@@ -209,7 +209,7 @@ impl Failure {
 }
 
 /// Whether the server has refused something, and may take it later.
-pub fn is_refusal(reason: &str) -> bool {
+pub(crate) fn is_refusal(reason: &str) -> bool {
     matches!(reason, QUOTA | FORBIDDEN | ADMISSION)
 }
 
@@ -220,7 +220,7 @@ pub const FORBIDDEN: &str = "Forbidden";
 /// Reason: a child does not fit the quota of the namespace.
 pub const QUOTA: &str = "QuotaExceeded";
 /// Reason: something was tried too often without success.
-pub const RETRIES: &str = "RetriesExhausted";
+pub(crate) const RETRIES: &str = "RetriesExhausted";
 /// Reason: an invariant does not hold.
 pub const BROKEN: &str = "InvariantBroken";
 

@@ -12,7 +12,7 @@ use crate::api::Kind;
 use crate::value::{canonical, text};
 
 /// Annotation of pods: how often references had changed when their spec was rendered.
-pub const GENERATION: &str = "hourglass.eigenlayer.io/reference-generation";
+pub(crate) const GENERATION: &str = "hourglass.eigenlayer.io/reference-generation";
 
 /// The state of a referenced ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::spec::SecurityProfile;
 
 /// The name of the volume that is mounted at `/tmp`.
-pub const SCRATCH: &str = "tmp";
+pub(crate) const SCRATCH: &str = "tmp";
 
 /// The security context of a pod.
 #[must_use]

@@ -37,7 +37,7 @@ pub struct Conclusion {
 /// How a Job came out; none while it is under way. Counters, phases of pods and the conditions that announce an end do not
 /// count.
 #[must_use]
-pub fn conclusion(job: &Value) -> Option<Conclusion> {
+pub(crate) fn conclusion(job: &Value) -> Option<Conclusion> {
     let conditions = job.pointer("/status/conditions")?.as_array()?;
     let text =
         |condition: &Value, name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ pub fn conclusion(job: &Value) -> Option<Conclusion> {
 
 /// Whether what an attempt gives, or what its failure means, stands in its pods.
 #[must_use]
-pub fn needs_pods(plan: &Plan, at: Address, conclusion: &Conclusion) -> bool {
+pub(crate) fn needs_pods(plan: &Plan, at: Address, conclusion: &Conclusion) -> bool {
     let rules = plan.spec().execution_policy.as_ref().is_some_and(|policy| policy.pod_failure_policy.is_some());
     let failed = conclusion.result != EndResult::Succeeded;
     let reads = |path: &str| path.contains("termination");

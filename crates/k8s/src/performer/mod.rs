@@ -39,19 +39,19 @@ use crate::hourglass::{Config, cluster, controller};
 use crate::value::word;
 
 /// What holds a performer until its pods are gone.
-pub const FINALIZER: &str = "hourglass.eigenlayer.io/performer-finalizer";
+pub(crate) const FINALIZER: &str = "hourglass.eigenlayer.io/performer-finalizer";
 /// Label of children: the performer.
 pub const PERFORMER: &str = "hourglass.eigenlayer.io/performer";
 /// Label of pods: their number.
 pub const INCARNATION: &str = "hourglass.eigenlayer.io/incarnation";
 /// Annotation of pods and revisions: the hash of their spec.
-pub const SPEC_HASH: &str = "hourglass.eigenlayer.io/spec-hash";
+pub(crate) const SPEC_HASH: &str = "hourglass.eigenlayer.io/spec-hash";
 /// Annotation of revisions: how their pods ask for devices.
-pub const ALLOCATION: &str = "hourglass.eigenlayer.io/allocation";
+pub(crate) const ALLOCATION: &str = "hourglass.eigenlayer.io/allocation";
 /// Annotation of the Service: when it was last switched to another pod.
-pub const SWITCHED_AT: &str = "hourglass.eigenlayer.io/switched-at";
+pub(crate) const SWITCHED_AT: &str = "hourglass.eigenlayer.io/switched-at";
 /// Annotation of the Service: from which number.
-pub const SWITCHED_FROM: &str = "hourglass.eigenlayer.io/switched-from";
+pub(crate) const SWITCHED_FROM: &str = "hourglass.eigenlayer.io/switched-from";
 /// Annotation of performers: another value tries a failed upgrade again.
 pub const RETRY: &str = "hourglass.eigenlayer.io/retry";
 /// The container that performs.

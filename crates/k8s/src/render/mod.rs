@@ -19,11 +19,11 @@ pub use resource::{claim, config_map, state};
 pub(crate) use resource::{kept_parameters, parameters};
 
 /// Label that every Job of a flow has, and its value.
-pub const MANAGED_BY: (&str, &str) = ("workflow.kube-zen.io/managed-by", "zen-flow");
+pub(crate) const MANAGED_BY: (&str, &str) = ("workflow.kube-zen.io/managed-by", "zen-flow");
 
 /// The reference by which an object belongs to its flow and goes with it.
 #[must_use]
-pub fn owner_reference(owner: &FlowOwner) -> Value {
+pub(crate) fn owner_reference(owner: &FlowOwner) -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": KIND,

@@ -102,7 +102,7 @@ pub struct Stored {
 ///
 /// # Errors
 /// When the records are not those of the spec.
-pub fn arrange(pending: PendingStatus<'_>, limits: SizeLimits) -> Result<Stored, UnpackError> {
+pub(crate) fn arrange(pending: PendingStatus<'_>, limits: SizeLimits) -> Result<Stored, UnpackError> {
     let PendingStatus { mut whole, revision, names, other_bytes, least, refs } = pending;
     let room = limits.object.saturating_sub(other_bytes);
     if least == Level::Inline {

@@ -221,7 +221,7 @@ impl Search<'_> {
         for number in self.numbers {
             let Some(request) = self.requests.get(*number) else { continue };
             for block in 0..table.blocks().len() {
-                let Some(open) = self.worth(table, block, request, found) else { continue };
+                let Some(open) = self.open_if_better(table, block, request, found) else { continue };
                 let fits = open & fitting(table, block, request);
                 if fits == 0 {
                     loose.push(u32::try_from(block).unwrap_or(NONE));
@@ -273,7 +273,7 @@ impl Search<'_> {
     }
 
     /// Open workers of a block, if one of them could be better than what is found already.
-    fn worth(&self, table: &Table, block: usize, request: &Request, found: &Shortlist) -> Option<u64> {
+    fn open_if_better(&self, table: &Table, block: usize, request: &Request, found: &Shortlist) -> Option<u64> {
         let known = table.blocks().get(block)?;
         if known.open == 0 || known.kinds & self.class.kinds == 0 {
             return None;

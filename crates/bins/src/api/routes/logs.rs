@@ -228,7 +228,7 @@ fn events(chunk: &LogChunk, part: Option<u32>, out: &mut Vec<u8>) {
     }
     let mut data = json!({
         "attempt": attempt,
-        "stream": chunk.source().as_str(),
+        "stream": chunk.log_stream().as_str(),
         "seq": seq,
         "time": chunk.written().map(|time| time.to_string()),
     });

@@ -112,11 +112,12 @@ pub(crate) struct CheckView {
 
 impl From<&WorkerStatus> for ReportView {
     fn from(status: &WorkerStatus) -> Self {
-        let Measured { cpu_percent, memory_bytes, disk_free, disk_io, net_io, gpu_percent, load } = status.finite();
+        let Measured { cpu_percent, memory_bytes, disk_free, disk_io, net_io, gpu_percent, load } =
+            status.measured.clone().unwrap_or_default();
         let outbox = status.outbox.unwrap_or_default();
         let check = |HealthCheck { check, ok, detail }: HealthCheck| CheckView { check, ok, detail };
         Self {
-            time: times(status.at()),
+            time: times(status.reported_at()),
             cpu_percent,
             memory_bytes,
             disk_free,

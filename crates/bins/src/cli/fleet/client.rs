@@ -175,7 +175,7 @@ impl Client {
                 return Err(Failure::usage(text));
             }
             if !good {
-                let text = format!("`{server}` is no address of a server; use one such as {}", SERVER);
+                let text = format!("`{server}` is no address of a server; use one such as {SERVER}");
                 return Err(Failure::usage(text));
             }
             let scheme = if tls { "https" } else { "http" };

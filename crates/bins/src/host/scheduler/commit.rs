@@ -1,6 +1,6 @@
 //! The writer: batches that wait are written together in one transaction, and what they release is carried out in their order
-//! once that is durable, and never before. Many small batches in a row cost a transaction each: nobody waits for what they release
-//! but workers who have something to do. Computes no batch.
+//! once that is durable, and never before. Many small batches in a row cost a transaction each, so the writer then waits up to 2 ms for
+//! more: nobody but workers who have something to do waits for what they release. Computes no batch.
 
 use std::fmt;
 use std::sync::Arc;

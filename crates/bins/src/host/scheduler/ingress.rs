@@ -28,7 +28,7 @@ pub struct LockFreePriorityQueue<T> {
     control: ArrayQueue<T>,
     bands: [ArrayQueue<T>; 3],
     wake: Wake,
-    /// Told after every drain, for those who wait for room.
+    /// Notified after every drain, for those who wait for room.
     room: Notify,
 }
 

@@ -90,7 +90,7 @@ impl Jobs {
 /// What a worker that came back has yet to send before it is known what it lost.
 #[derive(Clone, Debug)]
 pub(super) struct Syncing {
-    /// The last frame that it had spooled.
+    /// The last frame that it held.
     pub(super) until: u64,
     /// Attempts that are lost unless one of these frames tells their end.
     pub(super) missing: BTreeSet<TaskRef>,
@@ -226,8 +226,8 @@ impl Watchers {
     }
 }
 
-/// How many keys the window holds.
-const WINDOW: usize = 65_536;
+/// Requests that are remembered.
+const KEYS_MAX: usize = 65_536;
 
 /// What a request got.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +240,7 @@ pub(super) struct Answered {
     pub(super) warnings: Vec<String>,
 }
 
-/// The window.
+/// Answers to the last requests with an idempotency key, the oldest forgotten first.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     known: HashMap<IdempotencyKey, Answered>,
@@ -256,7 +256,7 @@ impl Keys {
         if self.known.insert(key.clone(), answered).is_none() {
             self.order.push_back(key);
         }
-        while self.order.len() > WINDOW {
+        while self.order.len() > KEYS_MAX {
             if let Some(oldest) = self.order.pop_front() {
                 self.known.remove(&oldest);
             }
@@ -342,7 +342,7 @@ mod tests {
         let key = |number: usize| IdempotencyKey { tenant: "t".parse().unwrap(), key: number.to_string() };
         let answered = Answered { body_hash: [1; 32], jobs: vec![JobId::from_u64(1)], warnings: Vec::new() };
         let mut keys = Keys::default();
-        (0..=WINDOW).for_each(|number| keys.insert(key(number), answered.clone()));
+        (0..=KEYS_MAX).for_each(|number| keys.insert(key(number), answered.clone()));
         assert_eq!(keys.get(&key(0)), None);
         assert_eq!(keys.get(&key(1)), Some(&answered));
     }

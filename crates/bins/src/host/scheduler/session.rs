@@ -49,7 +49,7 @@ impl Assignment {
             assign.traceparent = traceparent;
         }
         assign.gpu = self.gpu.map(|gpu| (*gpu).into());
-        let ready = self.spec.ready();
+        let ready = self.spec.outgoing();
         assign.secrets = ready.secrets.iter().map(named).collect();
         Outgoing::Assign(assign, Arc::clone(&ready.message))
     }
@@ -84,7 +84,7 @@ pub(super) struct Batch {
 
 impl Batch {
     fn entries(self) -> Vec<Outgoing> {
-        let specs = self.specs.iter().map(|spec| Outgoing::Spec(Arc::clone(&spec.ready().message)));
+        let specs = self.specs.iter().map(|spec| Outgoing::Spec(Arc::clone(&spec.outgoing().message)));
         let mut entries: Vec<Outgoing> = specs.collect();
         entries.reserve(self.assign.len() + self.cancel.len() + self.revoke.len() + self.verdicts.len() + 1);
         entries.extend(self.assign.into_iter().map(Assignment::entry));
@@ -242,9 +242,10 @@ impl Session {
 
     /// Hands over what a committed batch has for the agent.
     pub(super) fn send(&self, batch: Batch) {
+        // A specification that travels for the first time is written here, before anybody waits for the session.
+        let (ack, entries) = (batch.ack, batch.entries());
         let mut inner = self.inner();
-        let ack = batch.ack;
-        if let Err(error) = inner.machine.decided(ack, batch.entries()) {
+        if let Err(error) = inner.machine.decided(ack, entries) {
             let worker = &self.facts.worker;
             tracing::warn!(target: "orlop::scheduler", %worker, %error, "a session is given up");
             inner.closing.get_or_insert(Closing::Stalled);

@@ -1,5 +1,6 @@
-//! Specifications: made ready at the edge, checked, as the core takes them and as they are stored, so that the loop never parses or
-//! hashes anything; and those that live jobs share, equal ones once, by the hash of their body.
+//! Specifications: checked and prepared at the edge, as the core takes them and as they are stored, so that the loop never parses or
+//! hashes anything; and those that live jobs share, equal ones once, by the hash of their body. What goes to workers is made of
+//! them once, by the writer.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -177,12 +178,13 @@ impl Handle {
     ///
     /// # Errors
     /// Forbidden, NotFound of a tenant or an artifact, InvalidSpec, each with its place; and as of the store.
-    pub async fn ready(&self, by: &Submitter<'_>, jobs: Vec<(String, JobSpec)>) -> Result<Submissions, Problem> {
+    pub async fn prepare_jobs(&self, by: &Submitter<'_>, jobs: Vec<(String, JobSpec)>) -> Result<Submissions, Problem> {
         let shared = Arc::new(ClientFields {
             correlation_id: Some(by.request_id.into()),
             traceparent: by.traceparent.map(Into::into),
         });
-        let (mut ready, mut tenants) = (Submissions::default(), BTreeSet::new());
+        let mut ready = Submissions { jobs: Vec::with_capacity(jobs.len()), ..Submissions::default() };
+        let mut tenants = BTreeSet::new();
         for (place, mut spec) in jobs {
             spec.tenant.iter().for_each(|asked| by.concern.is(asked));
             let tenant = owner(by.caller, by.default_tenant, &place, &spec)?;
@@ -218,16 +220,16 @@ pub struct Interned {
     hash: SpecHash,
     body: Box<str>,
     demand: Arc<Demand>,
-    ready: OnceLock<ReadySpec>,
+    outgoing: OnceLock<OutgoingSpec>,
 }
 
 /// A specification as it travels to workers.
 #[derive(Debug)]
-pub struct ReadySpec {
+pub(super) struct OutgoingSpec {
     /// The message.
-    pub message: Arc<Spec>,
+    pub(super) message: Arc<Spec>,
     /// The secrets that go with each attempt.
-    pub secrets: Box<[SecretRef]>,
+    pub(super) secrets: Box<[SecretRef]>,
 }
 
 impl Interned {
@@ -239,14 +241,14 @@ impl Interned {
 
     /// What a worker gets, read and written once.
     #[must_use]
-    pub fn ready(&self) -> &ReadySpec {
-        self.ready.get_or_init(|| {
+    pub(super) fn outgoing(&self) -> &OutgoingSpec {
+        self.outgoing.get_or_init(|| {
             let spec = read(&self.body).map(|(spec, _)| spec).unwrap_or_else(|error| {
                 // Its worker refuses one without a command, so that its job ends and says so.
                 tracing::error!(target: "orlop::scheduler", spec = %self.hash, %error, "a specification cannot be read");
                 Default::default()
             });
-            ReadySpec { message: Arc::new(Spec::new(self.number, &spec)), secrets: spec.secret_refs.into() }
+            OutgoingSpec { message: Arc::new(Spec::new(self.number, &spec)), secrets: spec.secret_refs.into() }
         })
     }
 
@@ -320,7 +322,7 @@ impl Specs {
             Arc::clone(&spec.demand)
         });
         let interned =
-            Interned { number: self.next, hash: spec.hash, body: spec.body.clone(), demand, ready: OnceLock::new() };
+            Interned { number: self.next, hash: spec.hash, body: spec.body.clone(), demand, outgoing: OnceLock::new() };
         let interned = Arc::new(interned);
         self.next += 1;
         self.numbers.insert(interned.number, Arc::downgrade(&interned));
@@ -348,9 +350,9 @@ mod tests {
         let (two, _) = specs.intern(&prepared("two"));
         assert_eq!(record.unwrap().hash, prepared("one").hash);
         assert!(Arc::ptr_eq(one.demand(), two.demand()) && one.number != two.number);
-        assert!(one.ready.get().is_none() && two.ready.get().is_none());
-        let spec = one.ready().message.read().unwrap();
-        assert_eq!((one.ready().message.spec_id, spec.command), (one.number, vec!["one".to_owned()]));
+        assert!(one.outgoing.get().is_none() && two.outgoing.get().is_none());
+        let spec = one.outgoing().message.read().unwrap();
+        assert_eq!((one.outgoing().message.spec_id, spec.command), (one.number, vec!["one".to_owned()]));
         assert_eq!(spec.tenant, Some("physics".parse().unwrap()));
         let (again, record) = specs.intern(&prepared("one"));
         assert!(Arc::ptr_eq(&again, &one) && record.is_none(), "its job lives");

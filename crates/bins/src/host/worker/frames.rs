@@ -30,7 +30,7 @@ struct Sent {
     seq: u64,
     entries: Vec<EntryNo>,
     log_bytes: u64,
-    /// How far the spool was handed out with it.
+    /// How far the outbox log was handed out with it.
     cursor: Cursor,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Outbox {
     /// The last frame of the server that is journalled.
     pub(super) heard: u64,
     sent: VecDeque<Sent>,
-    /// How far the spool was handed out with the last frame that is acknowledged.
+    /// How far the outbox log was handed out with the last frame that is acknowledged.
     done: Cursor,
     /// Bytes of output in all frames of the session so far, and how many there may be.
     log_bytes: u64,
@@ -177,7 +177,7 @@ fn result_of(id: TaskRef, end: &AttemptEnd) -> JobResult {
         log: (summary != LogSummary::default()).then_some(summary),
         tail: Bytes::copy_from_slice(&end.tail),
         artifacts: end.artifacts.iter().map(artifact_of).collect(),
-        ..JobResult::new(id, end.outcome).within(end.started_at, Some(end.finished_at))
+        ..JobResult::new(id, end.outcome).with_times(end.started_at, Some(end.finished_at))
     }
 }
 
@@ -187,7 +187,7 @@ fn artifact_of(kept: &Kept) -> Artifact {
 }
 
 fn chunk_of(id: TaskRef, chunk: LogChunk) -> attempt::LogChunk {
-    attempt::LogChunk::new(id, chunk.stream, chunk.seq, chunk.data).with(Some(chunk.time), chunk.gap)
+    attempt::LogChunk::new(id, chunk.stream, chunk.seq, chunk.data).with_time_and_gap(Some(chunk.time), chunk.gap)
 }
 
 /// When a frame is applied.
@@ -208,11 +208,11 @@ pub(super) struct SessionRequest {
     pub(super) renewed: bool,
 }
 
-/// Applies a frame, the specifications in it read. What it makes necessary is in the spool's buffers afterwards, which are to be flushed before the frame
-/// is acknowledged.
+/// Applies a frame. `specs` are its specifications, already read. What the frame makes necessary is in the buffers of the outbox log
+/// afterwards, which are to be flushed before it is acknowledged.
 ///
 /// # Errors
-/// When the spool cannot be written; the frame is then not acknowledged and comes again.
+/// When the outbox log cannot be written; the frame is then not acknowledged and comes again.
 pub(super) fn apply(
     mut frame: ServerFrame,
     specs: &[(u64, JobSpec)],
@@ -251,7 +251,7 @@ pub(super) fn apply(
         core.revoke(attempt.into())?;
     }
     for judged in frame.verdicts {
-        match judged.worth() {
+        match judged.report_verdict() {
             ReportVerdict::Unknown | ReportVerdict::Stale => core.unwanted(judged.attempt(), now.wall, acts)?,
             ReportVerdict::Duplicate | ReportVerdict::Accepted | ReportVerdict::Adopted => {}
         }
@@ -265,7 +265,7 @@ pub(super) fn apply(
 /// Applies the first frame of a stream.
 ///
 /// # Errors
-/// When the spool cannot be written.
+/// When the outbox log cannot be written.
 pub(super) fn welcome(
     welcome: Welcome,
     core: &mut Core,

@@ -32,7 +32,7 @@ pub enum LinkError {
     ShutOut(String),
 }
 
-/// A stream of frames both ways.
+/// A stream of frames both ways. Frames that come have passed their checks.
 pub struct Stream {
     /// To the server. Its end closes the stream.
     pub out: mpsc::Sender<WorkerFrame>,

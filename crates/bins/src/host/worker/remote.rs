@@ -23,6 +23,7 @@ use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, WorkerClient};
 use crate::wire::identity::{Csr, JoinToken, expiry, renewal};
 use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Registered, Registration};
+
 /// Between two times a certificate is asked for that was not given.
 const RENEW_AGAIN: Duration = Duration::from_secs(600);
 /// How long a server that names no time is left alone.

@@ -111,7 +111,7 @@ pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<A
         if !secret.problem.is_empty() {
             return Err(secret.problem);
         }
-        let given_as = secret.given_as();
+        let given_as = secret.secret_as();
         let value = String::from_utf8(secret.value).map_err(|_| format!("secret: `{}` is no text", secret.name))?;
         Ok(Secret { name: secret.name, value, given_as, target: secret.target })
     };

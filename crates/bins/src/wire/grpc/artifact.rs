@@ -1,4 +1,4 @@
-//! The service that takes and gives artifacts, for a server that knows only plain types, and the client of it. Never stores a byte
+//! The service that takes and gives artifacts, for a server that implements [`ArtifactHost`], and its client. Never stores a byte
 //! and never repeats a call.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The service that clients call, for a server that knows only plain types, and the client of it. Never answers by itself and never
+//! The service that clients call, for a server that implements [`JobHost`], and its client. Never answers by itself and never
 //! repeats a call.
 
 use std::sync::Arc;

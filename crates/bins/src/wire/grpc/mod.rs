@@ -1,4 +1,4 @@
-//! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Never decides an
+//! The services of the protocol over gRPC: what a server implements, and the callers of it. Never decides an
 //! answer.
 
 mod accept;

@@ -1,4 +1,4 @@
-//! The service that workers call, for a server that knows only plain types, and the client of it. Never answers by itself and never
+//! The service that workers call, for a server that implements [`WorkerHost`], and its client. Never answers by itself and never
 //! repeats a call.
 
 use std::sync::Arc;

@@ -82,7 +82,7 @@ impl FrameBudget {
 pub struct Receipt {
     /// The frame, to be applied in the order of its fields; none if it came before.
     pub frame: Option<ServerFrame>,
-    /// Frames of the agent whose effects are committed now: its spool may drop their content.
+    /// Frames of the agent whose effects are committed now: the agent may release their content.
     pub committed: Vec<WorkerFrame>,
 }
 

@@ -93,7 +93,7 @@ const FRAMES: usize = 1024;
 
 /// Frames from the first that is not acknowledged to the last that was made.
 #[derive(Clone, Debug)]
-pub(super) struct Window<F> {
+struct Window<F> {
     /// Number of the last frame made.
     last: u64,
     frames: VecDeque<(F, usize)>,
@@ -182,7 +182,7 @@ impl<F: Clone> Window<F> {
 
 /// What a received number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+enum Arrival {
     /// It is the next one, or has no number.
     New,
     /// It came before.
@@ -190,7 +190,7 @@ pub(super) enum Arrival {
 }
 
 /// Judges the number of a received frame by the last one received.
-pub(super) fn arrive(last: &mut u64, given: u64) -> Result<Arrival, SessionError> {
+fn arrive(last: &mut u64, given: u64) -> Result<Arrival, SessionError> {
     match given {
         0 => Ok(Arrival::New),
         _ if given <= *last => Ok(Arrival::Repeated),

@@ -1,13 +1,12 @@
 //! The server's side of a session. Never decides or commits anything.
 
-use super::super::attempt::SECRET_MAX;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use orlop_core::id::{Epoch, SessionId};
 use orlop_core::task::TaskRef;
 
-use super::super::attempt::{AssignJob, CancelJob};
+use super::super::attempt::{AssignJob, CancelJob, SECRET_MAX};
 use super::super::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT, SPECS};
 use super::super::frame::{Directive, DirectiveKind, Hello, Judgement, ServerFrame, Spec, Welcome, WorkerFrame};
 use super::{Arrival, Pace, SessionError, SpecCache, Window, arrive};

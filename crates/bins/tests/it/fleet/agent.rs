@@ -233,10 +233,10 @@ async fn a_killed_agent_loses_no_work_that_is_kept_and_ends_what_is_not() {
     );
     assert_eq!(fixture.result(3).await.exit_code, Some(5));
     let lost = fixture.result(2).await;
-    assert_eq!((lost.end(), lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
+    assert_eq!((lost.task_end(), lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     std::fs::write(&go, "").unwrap();
     let kept = fixture.result(1).await;
-    assert_eq!((kept.end(), kept.exit_code), (TaskEnd::Failed, Some(3)));
+    assert_eq!((kept.task_end(), kept.exit_code), (TaskEnd::Failed, Some(3)));
     fixture.until(|fixture| fixture.text(1).contains("after")).await;
     assert_eq!(fixture.text(1), "before\nafter\n", "nothing twice, nothing missing");
     fixture.seq += 1;
@@ -266,7 +266,7 @@ async fn sigterm_drains_and_a_second_one_cancels() {
     assert!(fixture.results.is_empty(), "it waits");
     worker.signal(Signal::SIGTERM);
     let result = fixture.result(1).await;
-    assert_eq!((result.end(), result.exit_code), (TaskEnd::Preempted, Some(9)));
+    assert_eq!((result.task_end(), result.exit_code), (TaskEnd::Preempted, Some(9)));
     fixture.seq += 1;
     let (seq, ack) = (fixture.seq, fixture.last);
     fixture.put(ServerFrame { seq, ack, ..ServerFrame::default() }).await;

@@ -82,7 +82,7 @@ fn resolve(path: &[String], from: &Module, modules: &BTreeSet<Module>) -> Option
     while path.next_if(|name| *name == "super").is_some() {
         at.pop();
     }
-    while let Some(name) = path.next() {
+    for name in path {
         at.push(name.clone());
         if !modules.contains(&at) {
             at.pop();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::runtime::pod::PodExit;
 
 /// The most completions and the highest parallelism a Job may have here; the limit of Kubernetes for indexed Jobs.
-pub const PODS_MAX: u32 = 100_000;
+pub(crate) const PODS_MAX: u32 = 100_000;
 
 /// What a Job's spec says about its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ pub use lines::Lines;
 pub use mask::{MASK, Masker, read_secrets};
 
 /// Bytes of the time at the beginning of an entry.
-pub const STAMP_LEN: usize = 24;
+pub(crate) const STAMP_LEN: usize = 24;
 /// Bytes of text an entry has at most; longer lines are split.
 pub const LINE_MAX: usize = 16 * 1024;
 
@@ -87,7 +87,7 @@ pub fn parse(line: &[u8]) -> Option<(Time, &[u8])> {
 
 /// Reads one entry, with or without its line feed: the time, whether its line ends with it, and the text.
 #[must_use]
-pub fn parse_entry(line: &[u8]) -> Option<(Time, LineEnd, &[u8])> {
+pub(crate) fn parse_entry(line: &[u8]) -> Option<(Time, LineEnd, &[u8])> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let time = std::str::from_utf8(line.get(..STAMP_LEN)?).ok()?.parse().ok()?;
     let end = match line.get(STAMP_LEN)? {

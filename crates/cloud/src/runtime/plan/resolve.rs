@@ -92,7 +92,7 @@ impl PodIdentity {
 
 /// Unique id of an attempt as an object, a function of its key.
 #[must_use]
-pub fn attempt_uid(key: &AttemptKey) -> String {
+pub(crate) fn attempt_uid(key: &AttemptKey) -> String {
     uid(&key.to_string())
 }
 
@@ -135,7 +135,7 @@ pub struct PodPlace<'a> {
 /// # Errors
 /// NotFound with reason ParameterUnresolved for a missing ConfigMap, Secret or key; Invalid for a `subPath` that leaves
 /// its volume.
-pub fn pod_plan(template: &JobTemplate, place: &PodPlace<'_>) -> Result<PodPlan, Problem> {
+pub(crate) fn pod_plan(template: &JobTemplate, place: &PodPlace<'_>) -> Result<PodPlan, Problem> {
     let pod = &template.pod;
     let init = pod.init.iter().map(|container| container_plan(template, container, place)).collect::<Result<_, _>>()?;
     let main = container_plan(template, &pod.main, place)?;

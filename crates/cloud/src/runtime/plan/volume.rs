@@ -303,7 +303,7 @@ fn sub_path(field: &Field<'_>) -> Result<SubPath, Problem> {
 
 /// Whether a name is one component of a path and nothing special.
 #[must_use]
-pub fn is_component(name: &str) -> bool {
+pub(crate) fn is_component(name: &str) -> bool {
     inside(name).is_some_and(|path| path.components().count() == 1 && path.as_os_str().len() == name.len())
 }
 

@@ -47,4 +47,4 @@ pub use runtime::{ProcessOptions, ProcessRuntime};
 pub use start::ShimProgram;
 
 /// Variable in the environment of every process of a pod by which they are recognised.
-pub const MARKER: &str = "ORLOP_POD";
+pub(crate) const MARKER: &str = "ORLOP_POD";

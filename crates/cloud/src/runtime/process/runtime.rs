@@ -2,7 +2,6 @@
 //! parent; all that must survive the parent is in the shim.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -83,7 +83,7 @@ fn leaves(root: &Path, relative: &Path) -> io::Error {
 ///
 /// # Errors
 /// As of [`walk`].
-pub fn make_directories(root: &Path, relative: &Path) -> io::Result<PathBuf> {
+pub(crate) fn make_directories(root: &Path, relative: &Path) -> io::Result<PathBuf> {
     let found = walk(root, relative)?;
     if found.missing.as_os_str().is_empty() {
         return Ok(found.path);

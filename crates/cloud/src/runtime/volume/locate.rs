@@ -90,7 +90,7 @@ fn covering<'a, 'b>(mounts: &'a [Mount], passed: &'b [String]) -> Option<(&'a Mo
 /// The deepest mount at or above a path of a container, and the path below it; the path is read as it is, without
 /// following links.
 #[must_use]
-pub fn mount_above<'a>(mounts: &'a [Mount], inside: &str) -> Option<(&'a Mount, PathBuf)> {
+pub(crate) fn mount_above<'a>(mounts: &'a [Mount], inside: &str) -> Option<(&'a Mount, PathBuf)> {
     let passed: Vec<String> = components(inside).collect();
     let (mount, rest) = covering(mounts, &passed)?;
     Some((mount, rest.iter().collect()))

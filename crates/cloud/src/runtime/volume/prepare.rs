@@ -189,7 +189,7 @@ pub fn discard(places: &VolumePlaces) -> Result<(), Problem> {
 }
 
 /// The error for a directory that cannot be deleted: containers of an engine that runs as root leave files of root.
-pub fn undeletable(path: &Path, error: io::Error) -> Problem {
+pub(crate) fn undeletable(path: &Path, error: io::Error) -> Problem {
     let mut message = format!("{} cannot be deleted", path.display());
     if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() {
         message.push_str("; files in it belong to another user, so delete it as root");

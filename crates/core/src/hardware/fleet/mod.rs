@@ -13,7 +13,7 @@ use crate::hardware::placement::LabelExpr;
 use crate::spec::job::{GpuKind, Gpus, KINDS_MAX, Prefer, Requires, Resources};
 
 /// The counter of scratch disk that a worker advertises, in bytes.
-pub const DISK: &str = "disk";
+pub(crate) const DISK: &str = "disk";
 
 /// Whether a label is one that follows from a worker's hardware, and that nobody else sets.
 #[must_use]

@@ -308,6 +308,6 @@ pub const MAX_JOB_ID: u64 = i64::MAX as u64;
 
 /// Whether a filter by tenants lets one through; none = all.
 #[must_use]
-pub fn tenant_passes(tenants: Option<&[TenantName]>, tenant: Option<&TenantName>) -> bool {
+pub(crate) fn tenant_passes(tenants: Option<&[TenantName]>, tenant: Option<&TenantName>) -> bool {
     tenants.is_none_or(|allowed| tenant.is_some_and(|tenant| allowed.contains(tenant)))
 }

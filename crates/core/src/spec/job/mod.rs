@@ -34,11 +34,11 @@ use crate::task::{Demand, Priority, Run};
 use crate::time::Time;
 
 /// The shell of a script where none is named.
-pub const DEFAULT_SHELL: &str = "/bin/sh";
+pub(crate) const DEFAULT_SHELL: &str = "/bin/sh";
 /// The priority of a job that names none.
 pub const DEFAULT_PRIORITY: u8 = 5;
 /// From the request to end to the kill where nothing is said, in milliseconds.
-pub const DEFAULT_GRACE_MS: u64 = 10_000;
+pub(crate) const DEFAULT_GRACE_MS: u64 = 10_000;
 
 /// A job of the fleet: one unit of work, an array of elements or a gang.
 ///

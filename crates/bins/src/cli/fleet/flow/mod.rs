@@ -42,7 +42,7 @@ impl Remote {
         let (token, authority) = (globals.token_file.as_deref(), globals.ca_file.as_deref());
         let client = super::target::client(&globals.server, token, authority, globals.insecure)?;
         let server = match globals.server.as_str() {
-            super::target::SERVER => String::new(),
+            super::client::SERVER => String::new(),
             server => format!(" --server {server}"),
         };
         Ok(Self { client, tenant: globals.tenant.clone(), server })

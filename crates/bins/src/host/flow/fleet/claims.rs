@@ -10,8 +10,8 @@ use orlop_core::id::WorkerId;
 use orlop_core::spec::job::JobSpec;
 
 use super::FleetSubstrate;
-use super::job::invalid;
 use super::label::{CLAIMS, WORKER};
+use super::place::invalid;
 use super::port::JobPlace;
 
 /// How long until it is looked again where the first step with a claim runs.

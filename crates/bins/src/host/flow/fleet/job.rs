@@ -9,7 +9,7 @@ use orlop_cloud::runtime::plan::source::Store;
 use orlop_cloud::runtime::plan::volume::{Projection, VolumeKind};
 use orlop_cloud::runtime::plan::{JobTemplate, TemplatePolicy};
 use orlop_core::attempt::{ArtifactSource, AttemptSpec};
-use orlop_core::error::{Class, Problem};
+use orlop_core::error::Problem;
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::TenantName;
 use orlop_core::spec::flow::ResourceTemplates;

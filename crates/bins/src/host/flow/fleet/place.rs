@@ -1,7 +1,7 @@
 //! Where a step may run, from the words of a pod to those of a job: node selector, node affinity, priority class. Refuses what it
 //! cannot keep.
 
-use orlop_core::error::Problem;
+use orlop_core::error::{Class, Problem};
 use orlop_core::hardware::placement::{LabelExpr, Operator};
 use orlop_core::spec::job::{DEFAULT_PRIORITY, Requires};
 use serde_json::Value;

@@ -49,7 +49,7 @@ impl Core {
                     JobPart::Elements(first, last) => {
                         // Elements that wait count as Queued in the store, whatever the gate.
                         if to.is_terminal() {
-                            let reason = reason.word().map(Text::Borrowed);
+                            let reason = text(reason);
                             let change = RangeChange { job, first, last, state: to, reason, at: self.wall };
                             self.writes.records.push(Record::Ranges(change));
                         }
@@ -84,7 +84,7 @@ impl Core {
                 self.not_accepted(attempt, "the worker was lost");
                 self.trace_started(attempt);
                 let finished_at = (!held).then_some(self.wall);
-                let end = AttemptEnd { reason: Reason::WorkerLost.word().map(Text::Borrowed), ..AttemptEnd::default() };
+                let end = AttemptEnd { reason: text(Reason::WorkerLost), ..AttemptEnd::default() };
                 self.writes.records.push(Record::Attempt(Box::new(AttemptChange {
                     finished_at,
                     end: Some(end),
@@ -271,7 +271,7 @@ impl Core {
         };
         // That nothing more is tried is the reason then, whatever the last try said of itself.
         let fields = last.fields.reason.clone().filter(|_| last.reason != Reason::InfraLimit);
-        unit.reason = fields.or_else(|| last.reason.word().map(Text::Borrowed));
+        unit.reason = fields.or_else(|| text(last.reason));
         for mark in marks {
             self.note_times(&mut unit, mark);
         }
@@ -330,4 +330,9 @@ impl Core {
         let ahead = wall.millis().saturating_sub(self.wall.millis());
         u64::try_from(i64::try_from(self.now).unwrap_or(i64::MAX).saturating_add(ahead)).unwrap_or(0)
     }
+}
+
+/// A reason as it is stored; none where the state says it all.
+fn text(reason: Reason) -> Option<Text> {
+    reason.word().map(Text::Borrowed)
 }

@@ -45,7 +45,7 @@ impl Core {
             self.publish_heartbeat(key);
             self.status(key, &status);
             if let Some(live) = self.registry.workers.get_mut(key) {
-                live.status = Some(Arc::new(status));
+                live.status = Some(Arc::new(status.finite()));
                 self.heard = true;
             }
         }
@@ -97,7 +97,7 @@ impl Core {
         if verdict.counts()
             && let (Some(started), Some(finished)) = (result.started(), result.finished())
         {
-            self.count_run(attempt.job, result.end().as_str(), finished.since(started).as_secs_f64());
+            self.count_run(attempt.job, result.task_end().as_str(), finished.since(started).as_secs_f64());
         }
         if stored {
             self.keep_links(&result);
@@ -130,7 +130,7 @@ impl Core {
 
     /// Counts what an attempt lost of its output, once that is written: whatever no chunk reported.
     fn count_lost(&mut self, result: &JobResult) {
-        let (attempt, bytes) = (result.attempt(), result.summary().dropped_bytes);
+        let (attempt, bytes) = (result.attempt(), result.log_summary().dropped_bytes);
         if bytes > 0 {
             let (losses, metrics) = (Arc::clone(&self.losses), Arc::clone(&self.metrics));
             let count = move || {
@@ -246,11 +246,11 @@ impl Core {
 
 /// The record of an attempt that ended.
 fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) -> AttemptChange {
-    let (attempt, state) = (result.attempt(), AttemptState::from(result.end()));
+    let (attempt, state) = (result.attempt(), AttemptState::from(result.task_end()));
     let has_detail = !(result.outputs.is_empty() && result.artifacts.is_empty() && result.tail.is_empty())
-        || result.summary() != crate::wire::attempt::LogSummary::default();
+        || result.log_summary() != crate::wire::attempt::LogSummary::default();
     let detail = has_detail.then(|| Box::new(detail(&result)));
-    let usage = Some(result.used()).filter(|usage| *usage != Usage::default());
+    let usage = Some(result.task_usage()).filter(|usage| *usage != Usage::default());
     let (started_at, finished_at) = (result.started(), result.finished().or(Some(wall)));
     let end = AttemptEnd {
         accepted_final,
@@ -269,7 +269,7 @@ fn detail(result: &JobResult) -> AttemptDetail {
         let crate::wire::attempt::Artifact { name, sha256, bytes, path, executable } = artifact;
         serde_json::json!({ "name": name, "sha256": sha256, "bytes": bytes, "path": path, "executable": executable })
     };
-    let log = result.summary();
+    let log = result.log_summary();
     let body = serde_json::json!({
         "outputs": result.outputs,
         "artifacts": result.artifacts.iter().map(artifact).collect::<Vec<_>>(),

@@ -39,19 +39,12 @@ async fn batch(
     traced: &Requested,
     submission: Submission,
 ) -> Result<Batch, Problem> {
-    let made;
-    let request_id = match &caller.request_id {
-        Some(given) => given,
-        None => {
-            made = uuid::Uuid::new_v4().simple().to_string();
-            &made
-        }
-    };
+    let request_id = caller.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
     let by = Submitter {
         caller: admitted(caller)?,
         concern: &caller.concern,
         default_tenant,
-        request_id,
+        request_id: &request_id,
         traceparent: traced.traceparent(),
     };
     let mut body = String::new();
@@ -61,7 +54,7 @@ async fn batch(
     let alone = submission.jobs.len() == 1;
     let place = |number| if alone { String::new() } else { format!("jobs[{number}]") };
     let jobs = submission.jobs.into_iter().enumerate().map(|(number, spec)| (place(number), spec)).collect();
-    let ready = handle.ready(&by, jobs).await?;
+    let ready = handle.prepare_jobs(&by, jobs).await?;
     let key = submission.key.zip(ready.tenant).map(|(key, tenant)| IdempotencyKey { tenant, key });
     Ok(Batch { jobs: ready.jobs, once: key.map(|key| Once { key, body_hash: SpecHash::of(&body).0 }) })
 }

@@ -20,7 +20,7 @@ use crate::wire::bound::OnWire as _;
 use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Caller, FramesIn, FramesOut, WorkerHost};
 use crate::wire::session::ServerSession;
-use crate::wire::status::{Heartbeat, HeartbeatResponse, WorkerStatus};
+use crate::wire::status::{Allocated, Heartbeat, HeartbeatResponse, Measured, OutboxStatus, WorkerStatus};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration as Asked};
 
 /// Frames between the session and the transport.
@@ -227,7 +227,13 @@ impl WorkerHost for Workers {
             return Err(error::not_found(format_args!("worker `{worker}`")));
         };
         let said = seen.status.as_deref().cloned();
-        let said = said.unwrap_or_else(|| WorkerStatus { worker_id: worker.into(), ..WorkerStatus::default() });
+        let said = said.unwrap_or_else(|| WorkerStatus {
+            worker_id: worker.into(),
+            allocated: Some(Allocated::default()),
+            measured: Some(Measured::default()),
+            outbox: Some(OutboxStatus::default()),
+            ..WorkerStatus::default()
+        });
         let reported = WorkerStatus { state: seen.view.state.number(), ..said };
         // Whose attempts they are is not known here: who does not see everybody's sees none.
         let all = who.scope == Scope::All;

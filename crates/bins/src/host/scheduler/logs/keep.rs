@@ -94,7 +94,7 @@ fn chunk_events(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
     let body = |run: &[LogChunk]| {
         let (first, last) = (run.first()?, run.last()?);
         let bytes: usize = run.iter().map(|chunk| chunk.data.len()).sum();
-        let (attempt, stream) = (first.attempt(), first.source().as_str());
+        let (attempt, stream) = (first.attempt(), first.log_stream().as_str());
         let data = json!({ "stream": stream, "first_seq": first.seq, "last_seq": last.seq, "bytes": bytes });
         Some(EventBody {
             kind: "log.chunk".to_owned(),
@@ -113,7 +113,7 @@ fn chunk_events(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
 /// Before ends come that tell of output that is missing: finds out what was counted of it before this server started.
 pub(in super::super) async fn expect_ends(shared: &Shared, results: &[JobResult]) {
     let Some(logs) = &shared.options.logs else { return };
-    let lost = results.iter().filter(|result| result.summary().dropped_bytes > 0);
+    let lost = results.iter().filter(|result| result.log_summary().dropped_bytes > 0);
     let attempts: Vec<TaskRef> = lost.map(JobResult::attempt).collect();
     if attempts.is_empty() {
         return;
@@ -190,10 +190,10 @@ async fn assigned(reads: &dyn FleetReads, session: &Session, attempt: TaskRef) -
 }
 
 fn stored(chunk: LogChunk) -> Chunk {
-    let gap = chunk.missing().unwrap_or_default();
+    let gap = chunk.log_gap().unwrap_or_default();
     Chunk {
         key: key(chunk.attempt()),
-        stream: chunk.source(),
+        stream: chunk.log_stream(),
         seq: chunk.seq,
         time: chunk.written().unwrap_or_default(),
         gap: Gap { chunks: u32::try_from(gap.chunks).unwrap_or(u32::MAX), bytes: gap.bytes },

@@ -43,7 +43,7 @@ pub struct LogOrder {
     pub after: u64,
     /// Of which stream; none = of all.
     pub stream: Option<LogStream>,
-    /// What was written before is left out.
+    /// What was written before is left out; what nobody knows the time of stays.
     pub since: Option<Time>,
     /// Whether what comes later is read too, until the job has ended.
     pub follow: bool,
@@ -239,7 +239,8 @@ impl LogReader {
         let last = body["log"]["last_seq"].as_u64().unwrap_or_default();
         if last == 0 {
             let given = std::mem::replace(&mut current.tail, true) || current.after > 0 || detail.tail.is_empty();
-            let tail = LogChunk::new(current.id, LogStream::Stdout, 1, detail.tail).with(attempt.finished_at, None);
+            let tail = LogChunk::new(current.id, LogStream::Stdout, 1, detail.tail)
+                .with_time_and_gap(attempt.finished_at, None);
             let reported =
                 !given && self.order.stream.is_none_or(|stream| stream == LogStream::Stdout) && self.wanted(&tail);
             return Ok(reported.then(|| Step::News(LogNews::Chunks(vec![tail]))));
@@ -255,7 +256,7 @@ impl LogReader {
         }
         let missing = LogGap { chunks: last - current.seen.max(current.after), bytes: 0 };
         (current.after, current.seen) = (last, last);
-        let gap = LogChunk::new(current.id, LogStream::System, last, Vec::new()).with(None, Some(missing));
+        let gap = LogChunk::new(current.id, LogStream::System, last, Vec::new()).with_time_and_gap(None, Some(missing));
         Ok(Some(Step::News(LogNews::Chunks(vec![gap]))))
     }
 
@@ -383,5 +384,5 @@ fn key(id: &TaskRef) -> LogKey {
 fn log_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
     let gap = LogGap { chunks: u64::from(chunk.gap.chunks).max(missing), bytes: chunk.gap.bytes };
     let gap = (gap != LogGap::default()).then_some(gap);
-    LogChunk::new(*id, chunk.stream, chunk.seq, chunk.data).with(Some(chunk.time), gap)
+    LogChunk::new(*id, chunk.stream, chunk.seq, chunk.data).with_time_and_gap(Some(chunk.time), gap)
 }

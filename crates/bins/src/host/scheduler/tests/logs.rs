@@ -31,7 +31,7 @@ struct Logged {
 const WRITTEN: Time = Time::from_millis(1);
 
 fn chunk(attempt: TaskRef, seq: u64, text: &'static str) -> LogChunk {
-    LogChunk::new(attempt, LogStream::Stdout, seq, text).with(Some(WRITTEN), None)
+    LogChunk::new(attempt, LogStream::Stdout, seq, text).with_time_and_gap(Some(WRITTEN), None)
 }
 
 fn frame(chunks: &[LogChunk]) -> WorkerFrame {
@@ -73,7 +73,7 @@ async fn next(reader: &mut LogReader) -> LogNews {
 
 fn shown(chunks: &[LogChunk]) -> String {
     let one = |chunk: &LogChunk| {
-        let gap = chunk.missing().map(|gap| format!("[-{}]", gap.chunks)).unwrap_or_default();
+        let gap = chunk.log_gap().map(|gap| format!("[-{}]", gap.chunks)).unwrap_or_default();
         format!("{gap}{}:{}", chunk.attempt().attempt, String::from_utf8_lossy(&chunk.data))
     };
     chunks.iter().map(one).collect::<Vec<_>>().join(" ")
@@ -156,16 +156,18 @@ async fn what_is_missing_is_reported_and_streams_can_be_chosen() {
     let given = at.agent.given(1).await[0];
     let gap = Some(LogGap { chunks: 1, bytes: 7 });
     let error = LogChunk { stream: LogStream::Stderr.number(), ..chunk(given, 4, "err") };
-    at.agent.send(frame(&[chunk(given, 2, "a").with(Some(WRITTEN), gap), error, chunk(given, 5, "b")])).await;
+    let (first, last) = (chunk(given, 2, "a").with_time_and_gap(Some(WRITTEN), gap), chunk(given, 5, "b"));
+    let timeless = LogChunk { time: 0, ..chunk(given, 6, "c") };
+    at.agent.send(frame(&[first, error, last, timeless])).await;
     at.agent.live.clear();
-    at.agent.send(result(given, TaskEnd::Succeeded, 5)).await;
+    at.agent.send(result(given, TaskEnd::Succeeded, 6)).await;
     at.fixture.reaches(job, JobState::Completed).await;
     let order = LogOrder::of(job);
-    assert_eq!(at.all(order).await.0, "[-1]1:a [-1]1:err 1:b");
+    assert_eq!(at.all(order).await.0, "[-1]1:a [-1]1:err 1:b 1:c");
     assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stderr), ..order }).await.0, "1:err");
-    assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stdout), ..order }).await.0, "[-1]1:a 1:b");
+    assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stdout), ..order }).await.0, "[-1]1:a 1:b 1:c");
     let late = WRITTEN.plus(Duration::from_millis(1));
-    assert_eq!(at.all(LogOrder { since: Some(late), ..order }).await.0, "", "all of it is older");
+    assert_eq!(at.all(LogOrder { since: Some(late), ..order }).await.0, "1:c", "all that has a time is older");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -177,7 +179,9 @@ async fn what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     let dropped = || metrics.transport.log_dropped_bytes.of(["worker"]).get();
     // Ends are counted once they are written, which who reads the store may see before.
     let comes_to = async |bytes| until("the count", async || (dropped() >= bytes).then_some(())).await;
-    let gap = |attempt, seq, bytes| chunk(attempt, seq, "x").with(Some(WRITTEN), Some(LogGap { chunks: 1, bytes }));
+    let gap = |attempt, seq, bytes| {
+        chunk(attempt, seq, "x").with_time_and_gap(Some(WRITTEN), Some(LogGap { chunks: 1, bytes }))
+    };
     let ended = |attempt, dropped_bytes| {
         let mut frame = result(attempt, TaskEnd::Succeeded, 2);
         frame.results[0].log.as_mut().unwrap().dropped_bytes = dropped_bytes;

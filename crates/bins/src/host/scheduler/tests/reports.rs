@@ -24,7 +24,7 @@ async fn what_an_idle_worker_measures_is_in_the_next_snapshot() {
     let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
     let shown = || {
         let snapshot = fixture.handle().snapshot();
-        snapshot.workers.values().next().and_then(|worker| Some(worker.status.as_ref()?.finite().cpu_percent))
+        snapshot.workers.values().next().and_then(|worker| Some(worker.status.as_ref()?.measured.as_ref()?.cpu_percent))
     };
     for percent in [10.0, 20.0, 30.0] {
         agent.report(status(percent)).await;

@@ -185,7 +185,7 @@ async fn a_repeated_result_is_a_duplicate() {
     agent.end(&[attempt], TaskEnd::Failed).await;
     agent.all_acknowledged().await;
     let verdicts: Vec<ReportVerdict> =
-        agent.received.iter().flat_map(|frame| &frame.verdicts).map(Judgement::worth).collect();
+        agent.received.iter().flat_map(|frame| &frame.verdicts).map(Judgement::report_verdict).collect();
     assert_eq!(verdicts, [ReportVerdict::Duplicate]);
     assert_eq!(fixture.state(job).await, JobState::Completed);
 }
@@ -213,7 +213,7 @@ async fn what_ended_before_a_restart_is_judged_by_what_is_stored() {
     while verdicts.len() < given.len() {
         agent.listen().await;
         let reported = agent.received.iter().flat_map(|frame| &frame.verdicts);
-        verdicts.extend(reported.map(|judged| (judged.attempt(), judged.worth())));
+        verdicts.extend(reported.map(|judged| (judged.attempt(), judged.report_verdict())));
     }
     let expected = [ReportVerdict::Duplicate, ReportVerdict::Stale, ReportVerdict::Unknown, ReportVerdict::Unknown];
     assert_eq!(given.map(|attempt| verdicts[&attempt]), expected);

@@ -24,7 +24,7 @@ impl Core {
         acts: &mut Vec<Act>,
     ) -> io::Result<()> {
         let id = cancel.attempt();
-        let cause = match cancel.why() {
+        let cause = match cancel.cancel_reason() {
             CancelReason::Preempted | CancelReason::Drain => Cause::Preempt,
             CancelReason::User | CancelReason::Timeout | CancelReason::Stale | CancelReason::Gang => Cause::Cancel,
         };

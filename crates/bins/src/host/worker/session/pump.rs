@@ -149,15 +149,15 @@ impl Session {
             }
             self.obey(asked)?;
             taken += 1;
-            next = if taken < TAKEN_IN {
-                let here = stream.back.next().now_or_never();
-                here.map(|frame| frame.unwrap_or_else(|| Err(closed()))).transpose()?
-            } else {
-                None
-            };
+            next = if taken < TAKEN_IN { arrived(stream)? } else { None };
         }
         Ok(())
     }
+}
+
+/// A frame that is there already. The stream is polled again before the task sleeps: this look wakes nobody.
+fn arrived(stream: &mut Stream) -> Result<Option<ServerFrame>, LinkError> {
+    stream.back.next().now_or_never().map(|frame| frame.unwrap_or_else(|| Err(closed()))).transpose()
 }
 
 /// A tenth more or less, so that many agents do not beat at once.

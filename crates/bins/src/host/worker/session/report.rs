@@ -77,7 +77,9 @@ impl Session {
     pub(super) fn apply(&mut self, frame: ServerFrame) -> Result<SessionRequest, LinkError> {
         let mut acts = Vec::new();
         let read = |spec: &Spec| spec.read().map(|read| (spec.spec_id, read));
-        let specs: Result<Vec<_>, _> = frame.specs.iter().map(read).collect();
+        // Those of a frame that came before are here.
+        let repeated = frame.seq != 0 && frame.seq <= self.outbox.heard;
+        let specs: Result<Vec<_>, _> = frame.specs.iter().filter(|_| !repeated).map(read).collect();
         let specs = specs.map_err(|error| LinkError::Refused(error.to_string()))?;
         let asked = {
             let mut core = self.shared.lock();

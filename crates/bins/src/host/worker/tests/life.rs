@@ -21,7 +21,7 @@ async fn an_attempt_is_accepted_run_and_reported() {
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("echo hello; sleep 0.3; exit 3"), &[1], StartMode::Now).await;
     let result = fixture.result(1).await;
-    assert_eq!((result.end(), result.exit_code), (TaskEnd::Failed, Some(3)));
+    assert_eq!((result.task_end(), result.exit_code), (TaskEnd::Failed, Some(3)));
     assert!(fixture.accepted(1) || result.started().is_some());
     fixture.until(|fixture| !fixture.logs(1).is_empty()).await;
     assert_eq!(fixture.logs(1)[0].data, "hello\n");
@@ -40,7 +40,7 @@ async fn noops_run_through_one_slot_in_order_of_inheritance() {
         fixture.assign(noop.clone(), jobs, StartMode::Inherit).await;
     }
     fixture.until(|fixture| fixture.results.len() == 999).await;
-    assert!(fixture.results.values().all(|result| result.end() == TaskEnd::Succeeded));
+    assert!(fixture.results.values().all(|result| result.task_end() == TaskEnd::Succeeded));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,13 +71,13 @@ async fn who_inherits_waits_for_an_end_of_its_kind() {
     let cancel = vec![CancelJob::new(attempt(3), CancelReason::User, 0)];
     fixture.send(ServerFrame { revoke: refs([attempt(2), attempt(99)]), cancel, ..ServerFrame::default() }).await;
     let cancelled = fixture.result(3).await;
-    assert_eq!((cancelled.end(), cancelled.started()), (TaskEnd::Cancelled, None));
+    assert_eq!((cancelled.task_end(), cancelled.started()), (TaskEnd::Cancelled, None));
     fixture.until(|fixture| fixture.revoked(2) && fixture.revoked(99)).await;
     assert!(!fixture.results.contains_key(&attempt(4)), "it waits");
     let cancel = vec![CancelJob::new(attempt(1), CancelReason::Preempted, 5000)];
     fixture.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.end(), TaskEnd::Preempted);
-    assert_eq!(fixture.result(4).await.end(), TaskEnd::Succeeded);
+    assert_eq!(fixture.result(1).await.task_end(), TaskEnd::Preempted);
+    assert_eq!(fixture.result(4).await.task_end(), TaskEnd::Succeeded);
 }
 
 /// Else it would be rejected, for all devices are taken while it waits; and a later agent would not know what it has.
@@ -106,7 +106,7 @@ async fn who_inherits_gets_the_devices_of_the_slot() {
     fixture.until(|fixture| fixture.accepted(3)).await;
     let cancel = vec![CancelJob::new(attempt(1), CancelReason::User, 5000)];
     fixture.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.end(), TaskEnd::Cancelled);
+    assert_eq!(fixture.result(1).await.task_end(), TaskEnd::Cancelled);
     fixture.started(3).await;
     // There is none left for who comes at once.
     fixture.assign_charged(job, &[4], StartMode::Now, Some(shape("h100"))).await;
@@ -169,7 +169,7 @@ async fn a_specification_that_is_not_here_is_asked_for() {
     let spec = orlop_core::spec::job::JobSpec::from_json(&script("true")).unwrap();
     let specs = vec![crate::wire::frame::Spec::new(77, &spec)];
     fixture.send(ServerFrame { specs, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.end(), TaskEnd::Succeeded);
+    assert_eq!(fixture.result(1).await.task_end(), TaskEnd::Succeeded);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,7 +199,7 @@ async fn secrets_reach_the_job_and_neither_disk_nor_server() {
     };
     let assign = vec![AssignJob { secrets: vec![secret], ..AssignJob::new(attempt(1), 5, StartMode::Now) }];
     fixture.send(ServerFrame { specs, assign, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.end(), TaskEnd::Succeeded);
+    assert_eq!(fixture.result(1).await.task_end(), TaskEnd::Succeeded);
     // With the result, or before it where the machine is slow.
     fixture.until(|fixture| !fixture.said(1).is_empty()).await;
     assert_eq!(fixture.said(1), "***\n");
@@ -213,7 +213,7 @@ async fn output_stays_within_the_credit() {
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("head -c 3000000 /dev/zero"), &[1], StartMode::Now).await;
     let result = fixture.result(1).await;
-    assert_eq!(result.summary().bytes, 3_000_000);
+    assert_eq!(result.log_summary().bytes, 3_000_000);
     let sent = |fixture: &Fixture| fixture.logs(1).iter().map(|chunk| chunk.data.len()).sum::<usize>();
     fixture.until(|fixture| sent(fixture) > (1 << 20) - (32 << 10)).await;
     fixture.assign(script("true"), &[2], StartMode::Now).await;
@@ -231,7 +231,7 @@ async fn stale_attempts_are_killed_and_nothing_more_is_reported_of_them() {
     fixture.started(1).await;
     let verdicts = vec![Judgement::new(attempt(1), ReportVerdict::Stale)];
     fixture.send(ServerFrame { verdicts, ..ServerFrame::default() }).await;
-    assert_eq!(fixture.result(1).await.end(), TaskEnd::Cancelled, "the server hears that its capacity is free");
+    assert_eq!(fixture.result(1).await.task_end(), TaskEnd::Cancelled, "the server hears that its capacity is free");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -259,7 +259,7 @@ async fn a_second_signal_cancels_at_once() {
     fixture.started(1).await;
     fixture.agent.drain();
     fixture.agent.cancel();
-    assert_eq!(fixture.result(1).await.end(), TaskEnd::Preempted);
+    assert_eq!(fixture.result(1).await.task_end(), TaskEnd::Preempted);
     fixture.send(ServerFrame::default()).await;
     fixture.until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
 }

@@ -73,7 +73,7 @@ async fn welcome_judges_what_is_held() {
     assert_eq!(live, [(attempt(1), AttemptState::Running), (attempt(2), AttemptState::Running)]);
     let (keep, kill) = (refs([attempt(1)]), refs([attempt(2)]));
     fixture.welcome(Welcome { last_worker_seq: last, keep, kill, ..Welcome::default() }).await;
-    assert_eq!(fixture.result(2).await.end(), TaskEnd::Cancelled);
+    assert_eq!(fixture.result(2).await.task_end(), TaskEnd::Cancelled);
     assert!(!fixture.results.contains_key(&attempt(1)), "what is kept goes on");
     fixture.agent.cancel();
     fixture.result(1).await;
@@ -124,7 +124,7 @@ async fn without_a_lease_nothing_more_is_started() {
     fixture.until(|fixture| beats(fixture) > before + 2).await;
     assert!(!fixture.results.contains_key(&attempt(1)), "it is held");
     *fixture.server.lease_ms.lock().unwrap() = 20_000;
-    assert_eq!(fixture.result(1).await.end(), TaskEnd::Succeeded, "and starts with the next lease");
+    assert_eq!(fixture.result(1).await.task_end(), TaskEnd::Succeeded, "and starts with the next lease");
 }
 
 /// Waits until the server has heard so many signs of life.
@@ -188,7 +188,7 @@ async fn what_is_held_does_not_start_before_the_server_says_that_it_still_counts
     fixture.last = 0;
     let (keep, kill) = (refs([attempt(1)]), refs([attempt(2)]));
     fixture.welcome(Welcome { keep, kill, ..Welcome::default() }).await;
-    assert_eq!(fixture.result(1).await.end(), TaskEnd::Succeeded);
+    assert_eq!(fixture.result(1).await.task_end(), TaskEnd::Succeeded);
     fixture.until(|fixture| fixture.revoked(2) || fixture.results.contains_key(&attempt(2))).await;
     assert!(file(1).exists() && !file(2).exists(), "the other runs elsewhere by now");
 }
@@ -268,7 +268,7 @@ async fn after_a_crash_results_are_reported_and_what_nobody_kept_is_ended_and_lo
     assert!(fixture.stream.hello.live.is_empty(), "{:?}", fixture.stream.hello);
     assert_eq!(fixture.result(1).await.exit_code, Some(5));
     let lost = fixture.result(2).await;
-    assert_eq!((lost.end(), lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
+    assert_eq!((lost.task_end(), lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     fixture.until(|fixture| fixture.revoked(3)).await;
     let left = std::fs::read_dir(dir.path().join("state/work")).unwrap();
     let ours = |name: &std::ffi::OsString| name == ".trash" || name == ".spare";

@@ -57,7 +57,7 @@ fn chunk(query: &LogsRequest) -> LogChunk {
     let (job, index) = (JobId::from_u64(query.job_id), query.index.unwrap_or(0));
     let attempt = TaskRef { job, index, member: 0, attempt: query.attempt, epoch: Epoch(1) };
     let (seq, time) = (query.since_seq, Some(Time::from_millis(query.since)));
-    LogChunk::new(attempt, LogStream::System, seq, Bytes::from_static(b"x")).with(time, None)
+    LogChunk::new(attempt, LogStream::System, seq, Bytes::from_static(b"x")).with_time_and_gap(time, None)
 }
 
 #[async_trait]

@@ -82,7 +82,7 @@ impl Work {
 
     fn commit(&mut self, epoch: Epoch, batch: &Batch) -> Result<(), CallError> {
         let specs = &mut self.specs;
-        let written = in_transaction(&mut self.writer, Some(epoch), |connection| write(connection, batch, specs));
+        let written = in_transaction(&mut self.writer, Some(epoch), |connection| write_batch(connection, batch, specs));
         match &written {
             Ok(()) => drop(self.counters.commits.fetch_add(1, Ordering::Relaxed)),
             // Numbers of specs that were taken back are not theirs.
@@ -127,7 +127,7 @@ fn in_transaction<T>(
     Ok(value)
 }
 
-fn write(connection: &Connection, batch: &Batch, specs: &mut SpecNumbers) -> Result<(), CallError> {
+fn write_batch(connection: &Connection, batch: &Batch, specs: &mut SpecNumbers) -> Result<(), CallError> {
     write::expect_jobs(connection, &batch.named_jobs())?;
     specs.write(connection, &batch.specs, &batch.needed)?;
     write::insert_jobs(connection, &batch.jobs, specs)?;

@@ -8,7 +8,7 @@ use super::control::{Control, Report, SupervisorState};
 use crate::runtime::logs::now;
 use crate::runtime::worker::RemainsState;
 use crate::runtime::worker::event::Started;
-use crate::segment::read::SegmentFollower;
+use crate::segment::follow::SegmentFollower;
 use crate::segment::{Kind, decode};
 
 /// The state of an attempt under a supervisor; none where no supervisor keeps it and its end was not written, or where nothing of

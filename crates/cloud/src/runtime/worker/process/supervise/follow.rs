@@ -28,7 +28,7 @@ use crate::runtime::process::identity::{Identity, stat};
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::process::lane::Mailbox;
-use crate::segment::read::SegmentFollower;
+use crate::segment::follow::SegmentFollower;
 use crate::segment::{Kind, decode};
 
 /// What a supervisor needs of the agent's environment to find a container engine and its logins as the agent does.

@@ -39,7 +39,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 struct Owner {
     tools: Tools,
     runtime: Box<dyn JobRuntime>,
-    sink: Arc<Sink>,
+    writer: Arc<JournalWriter>,
     own: Identity,
     /// Attempts that end with the lease: until when they may run, and their grace.
     leased: BTreeMap<TaskRef, (Duration, Duration)>,
@@ -69,9 +69,9 @@ fn run() -> io::Result<()> {
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let mut input = Input::new()?;
     let Some(tools) = input.tools()? else { return Ok(()) };
-    let sink = Arc::new(Sink::new()?);
-    let runtime = tools.runtime(Arc::clone(&sink) as _).map_err(io::Error::other)?;
-    let mut owner = Owner { tools, runtime, sink, own: Identity::own()?, leased: BTreeMap::new() };
+    let writer = Arc::new(JournalWriter::new()?);
+    let runtime = tools.runtime(Arc::clone(&writer) as _).map_err(io::Error::other)?;
+    let mut owner = Owner { tools, runtime, writer, own: Identity::own()?, leased: BTreeMap::new() };
     let mut asked = false;
     loop {
         let was_closed = input.is_closed();
@@ -85,26 +85,26 @@ fn run() -> io::Result<()> {
         }
         owner.look_at_lease();
         let waits = input.is_closed() || !owner.leased.is_empty();
-        owner.sink.listen(waits);
+        owner.writer.listen(waits);
         if waits {
-            let kept = owner.sink.kept();
+            let kept = owner.writer.kept();
             owner.leased.retain(|id, _| kept.contains(id));
             if input.is_closed() && kept.is_empty() {
                 return Ok(());
             }
         }
-        wait(&input, &signals, &owner.sink, owner.timeout())?;
+        wait(&input, &signals, &owner.writer, owner.timeout())?;
         while signals.read_signal()?.is_some() {
             asked = true;
         }
-        let _ = owner.sink.bell.read();
-        owner.sink.write_out();
+        let _ = owner.writer.bell.read();
+        owner.writer.write_out();
     }
 }
 
-fn wait(input: &Input, signals: &SignalFd, sink: &Sink, limit: PollTimeout) -> io::Result<()> {
+fn wait(input: &Input, signals: &SignalFd, writer: &JournalWriter, limit: PollTimeout) -> io::Result<()> {
     let mut fds =
-        vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(sink.bell.as_fd(), PollFlags::POLLIN)];
+        vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(writer.bell.as_fd(), PollFlags::POLLIN)];
     if !input.is_closed() {
         fds.push(PollFd::new(input.file.as_fd(), PollFlags::POLLIN));
     }
@@ -120,7 +120,7 @@ impl Owner {
         let control = Control::of(self.tools.work(), &id);
         // One that may not be taken on any more was given up by a later agent.
         let Ok(Some((journal, lock))) = control.keep(self.own) else { return };
-        self.sink.open(id, journal, lock);
+        self.writer.open(id, journal, lock);
         if plan.run.forbid_overlap {
             let until = uptime().saturating_add(Duration::from_millis(start.lease_ms));
             self.leased.insert(id, (until, plan.grace.min(LEASE_GRACE)));
@@ -130,7 +130,7 @@ impl Owner {
 
     /// Looks at requests.
     fn look_at_requests(&self) {
-        for id in self.sink.kept() {
+        for id in self.writer.kept() {
             // What cannot be read now is read again with the next signal.
             if let Ok(Some(request)) = Control::of(self.tools.work(), &id).asked() {
                 self.runtime.end(id, request.cause, Duration::from_millis(request.grace_ms));
@@ -157,7 +157,7 @@ impl Owner {
         // One whose lease has run out was asked to end; the bell tells of its end.
         let next =
             self.leased.values().map(|(until, _)| until.saturating_sub(now)).filter(|left| !left.is_zero()).min();
-        let limit = if self.sink.has_unwritten() { Some(next.map_or(AGAIN, |next| next.min(AGAIN))) } else { next };
+        let limit = if self.writer.has_unwritten() { Some(next.map_or(AGAIN, |next| next.min(AGAIN))) } else { next };
         limit
             .map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit.as_millis() + 1).unwrap_or(PollTimeout::MAX))
     }
@@ -226,17 +226,18 @@ impl Input {
     }
 }
 
+/// The journal of an attempt that is kept, and the claim on it.
 #[derive(Debug)]
-struct Book {
+struct OpenJournal {
     journal: SegmentWriter,
     over: bool,
     _lock: Flock<File>,
 }
 
-/// Where a supervisor tells what becomes of attempts: the journal of each.
+/// Where a supervisor writes what becomes of attempts: the journal of each.
 #[derive(Debug)]
-struct Sink {
-    books: Mutex<BTreeMap<TaskRef, Book>>,
+struct JournalWriter {
+    journals: Mutex<BTreeMap<TaskRef, OpenJournal>>,
     dirty: Mutex<BTreeSet<TaskRef>>,
     /// Somebody wants to know when an attempt is over.
     heard: AtomicBool,
@@ -244,15 +245,15 @@ struct Sink {
     bell: EventFd,
 }
 
-impl Sink {
+impl JournalWriter {
     fn new() -> io::Result<Self> {
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { books: Mutex::default(), dirty: Mutex::default(), heard: AtomicBool::new(true), bell })
+        Ok(Self { journals: Mutex::default(), dirty: Mutex::default(), heard: AtomicBool::new(true), bell })
     }
 
     /// Writes the journal of an attempt that is kept from now on, until its end is written.
     fn open(&self, id: TaskRef, journal: SegmentWriter, lock: Flock<File>) {
-        self.books().insert(id, Book { journal, over: false, _lock: lock });
+        self.journals().insert(id, OpenJournal { journal, over: false, _lock: lock });
     }
 
     /// From now on the end of an attempt is reported, or not.
@@ -262,7 +263,7 @@ impl Sink {
 
     /// Attempts that are kept.
     fn kept(&self) -> Vec<TaskRef> {
-        self.books().keys().copied().collect()
+        self.journals().keys().copied().collect()
     }
 
     /// Whether something waits to be written.
@@ -273,14 +274,14 @@ impl Sink {
     /// Writes what waits. False when the disk did not take all of it: that waits in memory.
     fn write_out(&self) -> bool {
         let dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
-        let (mut books, mut unwritten) = (self.books(), BTreeSet::new());
+        let (mut journals, mut unwritten) = (self.journals(), BTreeSet::new());
         for id in dirty {
-            let Some(book) = books.get_mut(&id) else { continue };
-            if book.journal.write().is_err() {
+            let Some(opened) = journals.get_mut(&id) else { continue };
+            if opened.journal.write().is_err() {
                 unwritten.insert(id);
-            } else if book.over {
+            } else if opened.over {
                 // With the lock goes the claim on the attempt: its end is written.
-                books.remove(&id);
+                journals.remove(&id);
                 if self.heard.load(Ordering::SeqCst) {
                     let _ = self.bell.write(1);
                 }
@@ -291,22 +292,22 @@ impl Sink {
         all
     }
 
-    fn books(&self) -> MutexGuard<'_, BTreeMap<TaskRef, Book>> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn journals(&self) -> MutexGuard<'_, BTreeMap<TaskRef, OpenJournal>> {
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, id: TaskRef, report: &Report) {
-        let mut books = self.books();
-        let Some(book) = books.get_mut(&id) else { return };
+        let mut journals = self.journals();
+        let Some(opened) = journals.get_mut(&id) else { return };
         // One that is too long is written by nobody: output comes in chunks, outputs and reasons are bounded.
-        if book.journal.append(report).is_ok() {
-            book.over |= matches!(report, Report::Ended(_));
+        if opened.journal.append(report).is_ok() {
+            opened.over |= matches!(report, Report::Ended(_));
             self.dirty.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         }
     }
 }
 
-impl AttemptEvents for Sink {
+impl AttemptEvents for JournalWriter {
     fn started(&self, id: TaskRef, started: Started) {
         self.write(id, &Report::Started(started));
     }
