@@ -77,7 +77,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
         request_id: &call.request_id,
         traceparent: request.traceparent(),
     };
-    let ready = api.handle.prepare_jobs(&by, specs).await?;
+    let ready = api.handle.prepare_jobs(&by, specs.into_iter()).await?;
     let once = match (call.key()?, ready.tenant) {
         (Some(key), Some(tenant)) => {
             let key = IdempotencyKey { tenant, key: key.to_owned() };

@@ -178,7 +178,11 @@ impl Handle {
     ///
     /// # Errors
     /// Forbidden, NotFound of a tenant or an artifact, InvalidSpec, each with its place; and as of the store.
-    pub async fn prepare_jobs(&self, by: &Submitter<'_>, jobs: Vec<(String, JobSpec)>) -> Result<Submissions, Problem> {
+    pub async fn prepare_jobs(
+        &self,
+        by: &Submitter<'_>,
+        jobs: impl ExactSizeIterator<Item = (String, JobSpec)> + Send,
+    ) -> Result<Submissions, Problem> {
         let shared = Arc::new(ClientFields {
             correlation_id: Some(by.request_id.into()),
             traceparent: by.traceparent.map(Into::into),

@@ -53,7 +53,7 @@ async fn batch(
     }
     let alone = submission.jobs.len() == 1;
     let place = |number| if alone { String::new() } else { format!("jobs[{number}]") };
-    let jobs = submission.jobs.into_iter().enumerate().map(|(number, spec)| (place(number), spec)).collect();
+    let jobs = submission.jobs.into_iter().enumerate().map(|(number, spec)| (place(number), spec));
     let ready = handle.prepare_jobs(&by, jobs).await?;
     let key = submission.key.zip(ready.tenant).map(|(key, tenant)| IdempotencyKey { tenant, key });
     Ok(Batch { jobs: ready.jobs, once: key.map(|key| Once { key, body_hash: SpecHash::of(&body).0 }) })
