@@ -6,7 +6,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 /// The longest delay any formula gives: 720 hours.
-pub(crate) const MAX_DELAY: Duration = Duration::from_secs(720 * 3600);
+pub const MAX_DELAY: Duration = Duration::from_secs(720 * 3600);
 
 /// How a delay grows with the number of retries already made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,7 +67,7 @@ pub struct Chunk {
 }
 
 /// The most bytes of one chunk.
-pub(crate) const MAX_CHUNK: usize = 64 << 10;
+pub const MAX_CHUNK: usize = 64 << 10;
 
 /// How logs are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

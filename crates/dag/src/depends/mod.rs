@@ -10,9 +10,9 @@ use crate::when::{SourceError, Span, Steps};
 use std::collections::BTreeSet;
 
 /// Longest join, in bytes. Wide joins without conditions belong into `dependencies`, which has no such limit.
-pub(crate) const MAX_SOURCE: usize = 256 * 1024;
+pub const MAX_SOURCE: usize = 256 * 1024;
 /// Deepest nesting of parentheses.
-pub(crate) const MAX_LEVELS: usize = 64;
+pub const MAX_LEVELS: usize = 64;
 
 /// What a join asks of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

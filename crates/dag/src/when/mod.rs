@@ -44,13 +44,13 @@ use expression::Expression;
 use template::Template;
 
 /// Longest condition, in bytes.
-pub(crate) const MAX_SOURCE: usize = 4096;
+pub const MAX_SOURCE: usize = 4096;
 /// Deepest nesting of parentheses, brackets, calls, operators and template blocks.
-pub(crate) const MAX_LEVELS: usize = 64;
+pub const MAX_LEVELS: usize = 64;
 /// Longest text that a condition may build, in bytes.
-pub(crate) const MAX_TEXT: usize = 1024 * 1024;
+pub const MAX_TEXT: usize = 1024 * 1024;
 /// Most text that `matches` may search in one evaluation, in bytes.
-pub(crate) const MAX_SEARCHED: usize = 256 * 1024;
+pub const MAX_SEARCHED: usize = 256 * 1024;
 
 /// A checked condition.
 #[derive(Debug, Clone)]

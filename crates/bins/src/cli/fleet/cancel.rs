@@ -6,11 +6,11 @@ use orlop_core::spec::job::Indices;
 use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
-use super::super::output;
+use super::super::output::{self, Format};
 use super::super::setup::pair;
 use super::address::Address;
 use super::client::{ApiRequest, Client};
-use super::read::number;
+use super::read::{number, text};
 use super::target::{Patience, Target};
 use super::wait;
 
@@ -61,17 +61,34 @@ async fn run(args: &CancelArgs) -> Result<Exit, Failure> {
     }
     let ids = args.ids.iter().map(|id| id.with("--elements", args.elements.as_ref()));
     let ids = ids.collect::<Result<Vec<Address>, _>>()?;
+    let (mut items, table) = (Vec::new(), args.target.output == Format::Table);
     for id in &ids {
         let body = id.indices.as_ref().map(|elements| json!({ "elements": elements.to_string() }));
         let answer = client.ask(ApiRequest::post(format!("{}/cancel", id.path()), body.as_ref())).await?;
-        let ended = answer.status == 200;
-        output::tell(&format!("{id} {}", if ended { "had ended before" } else { "is being cancelled" }));
+        if table {
+            let ended = answer.status == 200;
+            output::tell(&format!("{id} {}", if ended { "had ended before" } else { "is being cancelled" }));
+        }
+        let mut item = answer.body;
+        item["id"] = id.to_string().into();
+        items.push(item);
     }
     if args.wait {
-        for id in &ids {
-            let job = wait::ended(&client, id, None).await?;
-            output::print(&format!("{id} {}\n", super::read::text(&job, "state")))?;
+        for (id, item) in ids.iter().zip(&mut items) {
+            let state = text(&wait::ended(&client, id, None).await?, "state");
+            if table {
+                output::print(&format!("{id} {state}\n"))?;
+            }
+            item["state"] = state.into();
         }
+    }
+    show(args, &json!({ "items": items }), || ids.iter().map(ToString::to_string).collect())
+}
+
+/// Shows what a server answered, in the form asked for; sentences were said before.
+fn show(args: &CancelArgs, answer: &Value, names: impl FnOnce() -> Vec<String>) -> Result<Exit, Failure> {
+    if let Some(shown) = args.target.shown(answer, |_| names())? {
+        output::print(&shown)?;
     }
     Ok(Exit::Done)
 }
@@ -91,15 +108,17 @@ async fn many(args: &CancelArgs, client: &Client) -> Result<Exit, Failure> {
     if let Some(tenant) = &args.target.tenant {
         wanted["tenant"] = tenant.as_str().into();
     }
+    let mut first = None;
     loop {
         let answer = client.ask(ApiRequest::post("/jobs/cancel", Some(&wanted))).await?.body;
         let count = number(&answer, "cancelled");
-        if !args.wait {
+        let over = count == 0 && number(&answer, "ended") == 0;
+        let answer = first.get_or_insert(answer);
+        if !args.wait && args.target.output == Format::Table {
             output::tell(&format!("{count} jobs are being cancelled"));
-            return Ok(Exit::Done);
         }
-        if count == 0 && number(&answer, "ended") == 0 {
-            return Ok(Exit::Done);
+        if !args.wait || over {
+            return show(args, answer, Vec::new);
         }
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     }

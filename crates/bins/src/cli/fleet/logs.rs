@@ -10,6 +10,7 @@ use orlop_core::time::{HumanDuration, Time};
 use serde_json::Value;
 
 use super::super::failure::{Exit, Failure};
+use super::super::output::Format;
 use super::address::Address;
 use super::again::patiently;
 use super::client::{ApiRequest, Client, query};
@@ -30,6 +31,7 @@ const RETRY: Duration = Duration::from_millis(500);
   orlop logs j000040000000001.17              of one element of an array
   orlop logs j000040000000001.0-9 --no-prefix of some of them in order, the lines as they were written
   orlop logs j000040000000001 --stderr --since 10m --timestamps
+  orlop logs j000040000000001 -o json         what was written as events, one a line
 
 Logs of flows that run on this machine: `orlop flow logs`")]
 pub(in crate::cli) struct LogsArgs {
@@ -75,6 +77,8 @@ pub(super) struct Showing {
     pub(super) timestamps: bool,
     /// Lines of several elements begin with their index.
     pub(super) prefix: bool,
+    /// As events, each a line of JSON.
+    pub(super) json: bool,
 }
 
 /// Shows logs.
@@ -90,6 +94,15 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
         since: args.since.map(ago),
         timestamps: args.timestamps,
         prefix: !args.no_prefix,
+        json: match args.target.output {
+            Format::Table => false,
+            Format::Json => true,
+            Format::Yaml | Format::Name => {
+                let message =
+                    "a log has no such form; use `-o json` for its events, one a line, or no form for its text";
+                return Err(Failure::new(Exit::Usage, message));
+            }
+        },
     };
     let address = args.job.with("--index", args.index.as_ref())?;
     let asked = async {
@@ -147,7 +160,7 @@ async fn several(client: &Client, address: &Address, showing: &Showing) -> Resul
     let index = address.indices.as_ref().map_or_else(|| "all".to_owned(), ToString::to_string);
     members.push(("index", index));
     let path = format!("{}/logs{}", address.path(), query(&members));
-    let mut pages = Pages::new(showing.prefix, showing.timestamps);
+    let mut pages = if showing.json { Pages::events() } else { Pages::new(showing.prefix, showing.timestamps) };
     loop {
         let opened = patiently(async || {
             client.open(ApiRequest::get(&path).with("accept", Some("text/event-stream".to_owned()))).await
@@ -171,7 +184,7 @@ async fn part(client: &Client, address: &Address, showing: &Showing, index: u32)
     let mut members = members(showing);
     members.push(("index", index.to_string()));
     let path = format!("{}/logs{}", address.path(), query(&members));
-    let mut page = Page::new(None, showing.timestamps, false);
+    let mut page = if showing.json { Page::events() } else { Page::new(None, showing.timestamps, false) };
     let mut last: Option<String> = None;
     loop {
         let opened = patiently(async || {

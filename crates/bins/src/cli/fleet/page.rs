@@ -19,6 +19,8 @@ pub(super) struct Page {
     part: Option<u32>,
     timestamps: bool,
     lines: bool,
+    /// Each event is a line of JSON.
+    json: bool,
     attempt: u64,
     /// Lines that are not whole yet, by stream, with their times.
     open: BTreeMap<String, (String, Vec<u8>)>,
@@ -28,7 +30,13 @@ impl Page {
     /// A page of lines that begin with a part's number or a time; of bytes as they are with neither, unless whole lines are
     /// asked for.
     pub(super) fn new(part: Option<u32>, timestamps: bool, lines: bool) -> Self {
-        Self { part, timestamps, lines: lines || timestamps || part.is_some(), attempt: 0, open: BTreeMap::new() }
+        let lines = lines || timestamps || part.is_some();
+        Self { part, timestamps, lines, json: false, attempt: 0, open: BTreeMap::new() }
+    }
+
+    /// A page of events, each a line of JSON.
+    pub(super) fn events() -> Self {
+        Self { json: true, ..Self::new(None, false, false) }
     }
 
     /// Shows an event. False when the reader has gone.
@@ -36,6 +44,9 @@ impl Page {
     /// # Errors
     /// The output cannot be written.
     pub(super) fn show(&mut self, kind: &str, data: &Value) -> Result<bool, Failure> {
+        if self.json {
+            return event(kind, data);
+        }
         let attempt = number(data, "attempt");
         let before = std::mem::replace(&mut self.attempt, attempt);
         if before > 0 && before != attempt {
@@ -102,9 +113,17 @@ impl Page {
     }
 }
 
-/// What is shown of several logs, in whole lines.
+/// An event as a line of JSON. False when the reader has gone.
+fn event(kind: &str, data: &Value) -> Result<bool, Failure> {
+    let mut line = serde_json::Map::from_iter([("event".to_owned(), kind.into())]);
+    line.extend(data.as_object().cloned().unwrap_or_default());
+    output::log(format!("{}\n", Value::Object(line)).as_bytes())
+}
+
+/// What is shown of several logs: whole lines, or events.
 #[derive(Debug)]
 pub(super) struct Pages {
+    json: bool,
     prefix: bool,
     timestamps: bool,
     open: BTreeMap<u32, Page>,
@@ -115,7 +134,12 @@ pub(super) struct Pages {
 impl Pages {
     /// Nothing yet. With a prefix lines begin with the number of their part.
     pub(super) fn new(prefix: bool, timestamps: bool) -> Self {
-        Self { prefix, timestamps, open: BTreeMap::new(), shown: BTreeMap::new() }
+        Self { json: false, prefix, timestamps, open: BTreeMap::new(), shown: BTreeMap::new() }
+    }
+
+    /// The same for events, each a line of JSON.
+    pub(super) fn events() -> Self {
+        Self { json: true, ..Self::new(false, false) }
     }
 
     /// Shows an event, once. False when the reader has gone.
@@ -135,7 +159,7 @@ impl Pages {
             self.shown.insert(index, at);
         }
         let part = self.prefix.then_some(index);
-        let new = || Page::new(part, self.timestamps, true);
+        let new = || if self.json { Page::events() } else { Page::new(part, self.timestamps, true) };
         self.open.entry(index).or_insert_with(new).show(kind, data)
     }
 

@@ -260,7 +260,11 @@ fn rate(value: &Value, field: &str) -> String {
 
 async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> Result<Exit, Failure> {
     let client = target.client()?;
-    client.ask(ApiRequest::post(format!("/workers/{}/{word}", escaped(id)), body)).await?;
+    let answer = client.ask(ApiRequest::post(format!("/workers/{}/{word}", escaped(id)), body)).await?.body;
+    if let Some(shown) = target.shown(&answer, |_| vec![id.to_owned()])? {
+        output::print(&shown)?;
+        return Ok(Exit::Done);
+    }
     let done = match word {
         "drain" => "takes no more jobs, and leaves when those that run have ended",
         "undrain" => "is no longer drained",

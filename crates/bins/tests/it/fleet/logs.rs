@@ -45,8 +45,24 @@ fn logs_are_shown_by_stream_attempt_and_element() {
     let lines = bench.good(&["logs", id, "--stdout", "--timestamps"]);
     assert!(lines.starts_with("20") && lines.trim_end().ends_with("Z try 2"), "{lines}");
     assert_eq!(bench.good(&["logs", id, "--stdout", "--since", "1h"]), "try 2\n");
+    let events = |args: &[&str]| -> Vec<serde_json::Value> {
+        let text = bench.good(&[&["logs", id, "-o", "json"], args].concat());
+        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+    };
+    let both = events(&["--attempt", "1"]);
+    assert!(both.iter().all(|event| event["event"] == "chunk" && event["attempt"] == 1), "{both:?}");
+    let text = |stream: &str| {
+        let of = both.iter().filter(|event| event["stream"] == stream);
+        of.filter_map(|event| event["text"].as_str()).collect::<String>()
+    };
+    assert_eq!((text("stdout").as_str(), text("stderr").as_str()), ("try 1\n", "bad\n"));
+    let yaml = bench.orlop(&["logs", id, "-o", "yaml"]);
+    assert!(yaml.code == 2 && yaml.err.contains("-o json"), "{yaml:?}");
     let array = bench.orlop(&sh(&["--array", "0-2", "--wait"], "echo element {{index}}"));
     let id = array.out.trim();
+    let events = bench.good(&["logs", id, "-o", "json"]);
+    let indices = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("an object")["index"].as_u64();
+    assert_eq!(events.lines().map(indices).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
     assert_eq!(bench.good(&["logs", id]), "[0] element 0\n[1] element 1\n[2] element 2\n");
     assert_eq!(bench.good(&["logs", id, "--index", "1"]), "element 1\n");
     assert_eq!(bench.orlop(&["logs", id, "--index", "3"]).code, 4);

@@ -26,6 +26,9 @@ fn jobs_are_submitted_listed_shown_and_cancelled() {
     let cancelled = bench.orlop(&["cancel", id, "--wait"]);
     assert_eq!((cancelled.code, cancelled.out.trim()), (0, format!("{id} Cancelled").as_str()));
     assert!(bench.orlop(&["cancel", id]).err.contains("had ended before"));
+    let again = bench.orlop(&["cancel", id, "-o", "json"]).json();
+    assert_eq!(again, json!({ "items": [{ "id": id, "cancelled": 0, "ended": 1 }] }));
+    assert_eq!(bench.orlop(&["cancel", "--all", "--yes", "-o", "json"]).json()["cancelled"], 0);
     assert_eq!(bench.orlop(&["wait", id]).code, 9, "it was stopped, it did not fail");
 }
 

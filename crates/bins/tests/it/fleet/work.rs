@@ -98,7 +98,8 @@ fn a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
     let why = bench.good(&["job", "get", later, "--explain"]);
     assert!(why.contains("cordon"), "{why}");
     assert_eq!(state(&before), "Running", "what runs goes on");
-    bench.good(&["workers", "uncordon", &worker]);
+    let undone = bench.orlop(&["workers", "uncordon", &worker, "-o", "json"]).json();
+    assert_eq!((&undone["id"], &undone["order"]), (&json!(worker), &json!("uncordon")));
     super::programs::until("it runs by itself", || (state(later) == "Completed").then_some(()));
     super::programs::until("the flag to go", || (!bench.good(&["workers"]).contains("cordoned")).then_some(()));
     // It would go on without the server.

@@ -92,6 +92,11 @@ impl Program {
         })
     }
 
+    /// Waits until it leads: for a moment it knows the leader, itself, and does not act as one yet.
+    pub(super) fn comes_to_lead(&self) {
+        until("the operator to lead", || self.leads().then_some(()));
+    }
+
     pub(super) fn leads(&self) -> bool {
         self.leader().starts_with("this process")
     }

@@ -16,7 +16,7 @@ const CEILING: Duration = Duration::from_secs(360);
 /// assert_eq!(seconds, [0, 10, 20, 40, 360]);
 /// ```
 #[must_use]
-pub(crate) fn restart_delay(failures: u32) -> Duration {
+pub fn restart_delay(failures: u32) -> Duration {
     let formula = Backoff {
         growth: Growth::Exponential,
         base: Duration::from_secs(10),

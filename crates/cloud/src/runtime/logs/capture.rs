@@ -16,9 +16,9 @@ use orlop_core::time::Time;
 use super::{Lines, Masker, STAMP_LEN, stamp};
 
 /// Lines that last words taken from a log have at most.
-pub(crate) const TAIL_LINES: usize = 80;
+pub const TAIL_LINES: usize = 80;
 /// Bytes that last words taken from a log have at most.
-pub(crate) const TAIL_BYTES: usize = 2048;
+pub const TAIL_BYTES: usize = 2048;
 
 /// Bytes that a note of what is missing has at most.
 const NOTE_ROOM: usize = 256;

@@ -9,7 +9,7 @@ use orlop_core::time::Time;
 use super::{LineEnd, Stream, parse_entry};
 
 /// Bytes one call reads at most.
-pub(crate) const PAGE_BYTES: usize = 1024 * 1024;
+pub const PAGE_BYTES: usize = 1024 * 1024;
 
 /// A line of a log, or a piece of a long one.
 #[derive(Clone, Debug, PartialEq, Eq)]

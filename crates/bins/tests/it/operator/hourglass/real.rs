@@ -54,7 +54,7 @@ impl Plane {
     fn start(&self, name: &str) -> Program {
         let arguments = ["--leader-elect=false", "--controllers=performer,executor", "--resync=10s"];
         let operator = Program::start(self.dir.path(), name, &self.account, &arguments);
-        assert!(operator.leads());
+        operator.comes_to_lead();
         operator
     }
 

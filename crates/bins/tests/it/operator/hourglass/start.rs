@@ -41,7 +41,7 @@ fn the_program_translates_by_the_tables_it_is_given() {
     std::fs::write(&file, "gpu:\n  labelFamilies: [gke]\n").unwrap();
     let operator =
         fixture.start("operator", &["--controllers=performer", &format!("--hardware-config={}", file.display())]);
-    assert!(operator.leads());
+    operator.comes_to_lead();
     fixture.submit(&example("performer-gpu"));
     fixture.waits("a pod", || !fixture.names("pods").is_empty());
     let pod = fixture.server.look_all("pods")[0]["spec"].to_string();
