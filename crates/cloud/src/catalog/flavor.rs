@@ -37,7 +37,7 @@ pub struct Flavor {
 /// The flavors of virtual machines among documents of the compute service: not those of whole hosts, of reservations, or that
 /// are switched off.
 #[must_use]
-pub(crate) fn read_flavors(documents: &[Value]) -> Vec<Flavor> {
+pub fn read_flavors(documents: &[Value]) -> Vec<Flavor> {
     documents.iter().take(MAX_FLAVORS).filter_map(read).collect()
 }
 

@@ -4,7 +4,7 @@
 mod client;
 mod error;
 mod redirect;
-#[cfg(feature = "s3")]
+#[cfg(all(feature = "artifact", feature = "s3"))]
 mod signed;
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ use tokio::io::AsyncWriteExt as _;
 
 #[cfg(feature = "openstack")]
 pub(crate) use self::client::why;
-#[cfg(feature = "s3")]
+#[cfg(all(feature = "artifact", feature = "s3"))]
 pub(crate) use self::error::refused;
 use self::error::{occupied, shown, unavailable, writing};
 use self::redirect::Trail;

@@ -47,7 +47,7 @@ fn is_key(text: &str) -> bool {
 
 /// The host keys that a console shows: those of its last whole list, for a machine may have been made anew.
 #[must_use]
-pub(crate) fn of_console(text: &str) -> Vec<HostKey> {
+pub fn of_console(text: &str) -> Vec<HostKey> {
     let (mut keys, mut open): (Vec<HostKey>, Option<Vec<HostKey>>) = (Vec::new(), None);
     for line in text.lines() {
         if line.contains(BEGIN) {
@@ -63,7 +63,7 @@ pub(crate) fn of_console(text: &str) -> Vec<HostKey> {
 
 /// The host keys in a file of known hosts; lines that say something else than a host's key are none.
 #[must_use]
-pub(crate) fn of_known_hosts(text: &str) -> Vec<HostKey> {
+pub fn of_known_hosts(text: &str) -> Vec<HostKey> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', '@']));
     lines.filter_map(HostKey::in_line).collect()
 }

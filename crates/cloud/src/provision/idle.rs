@@ -116,7 +116,7 @@ pub fn decide(state: &Idle, after: Duration, work: &Work, now: Time) -> (Idle, D
 
 /// What a machine says of its work: its load of the last five minutes in hundredths, who is signed in, what computes on its cards.
 #[must_use]
-pub(crate) fn work_of_login(answer: &str) -> Work {
+pub fn work_of_login(answer: &str) -> Work {
     let number =
         |name: &str| -> Option<u64> { answer.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()) };
     match (number("load "), number("users "), number("cards ")) {

@@ -197,13 +197,13 @@ impl<'a> Marks<'a> {
 
 /// The deployment for which a keypair of this name was made; nothing for keys that have a name of their user.
 #[must_use]
-pub(crate) fn deployment_of_key(name: &str) -> Option<DeploymentId> {
+pub fn deployment_of_key(name: &str) -> Option<DeploymentId> {
     name.strip_prefix(KEY_FRONT)?.parse().ok()
 }
 
 /// The deployment that words, a tag or a label name; for objects whose journal is lost.
 #[must_use]
-pub(crate) fn deployment_of(mark: &str) -> Option<DeploymentId> {
+pub fn deployment_of(mark: &str) -> Option<DeploymentId> {
     let rest = mark.strip_prefix("orlop:").or_else(|| mark.strip_prefix("orlop-")).unwrap_or(mark);
     rest.split([':', '-']).next()?.parse().ok()
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// documentation, nor the well-known address of a cloud's metadata service. Addresses of version 4 written as version 6
 /// (mapped, compatible, NAT64, 6to4, Teredo) are judged by what they lead to.
 #[must_use]
-pub(crate) fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),

@@ -7,9 +7,9 @@ use super::source::is_invisible;
 use crate::analyze::FileKind;
 
 /// Entries of a tree that are looked at.
-pub(crate) const MAX_ENTRIES: usize = 100_000;
+pub const MAX_ENTRIES: usize = 100_000;
 /// Files that are read.
-pub(crate) const MAX_FILES: usize = 300;
+pub const MAX_FILES: usize = 300;
 /// Package lists that others may name, for which sources leave room.
 const MAX_NAMED: usize = 20;
 /// Bytes that are read of all files.
@@ -17,17 +17,17 @@ pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes that are read of one file.
 pub const MAX_FILE_BYTES: usize = 64 * 1024;
 /// Bytes that are read of one lock file.
-pub(crate) const MAX_LOCK_BYTES: usize = 1024 * 1024;
+pub const MAX_LOCK_BYTES: usize = 1024 * 1024;
 /// Bytes that are read of one source: what it imports stands at its beginning.
-pub(crate) const MAX_SOURCE_BYTES: usize = 12 * 1024;
+pub const MAX_SOURCE_BYTES: usize = 12 * 1024;
 /// A file beyond this is not opened at all: a blob is unpacked as a whole before its first byte can be had.
-pub(crate) const MAX_BLOB_BYTES: u64 = 64 * 1024 * 1024;
+pub const MAX_BLOB_BYTES: u64 = 64 * 1024 * 1024;
 /// Parts a path may have to be read.
 const DEPTH: usize = 3;
 /// Parts the path of a GPU source may have to be counted.
 const SOURCE_DEPTH: usize = 10;
 /// Rounds in which package lists may name further lists.
-pub(crate) const REFERENCE_ROUNDS: usize = 3;
+pub const REFERENCE_ROUNDS: usize = 3;
 /// Bytes a path may have.
 const MAX_PATH: usize = 1024;
 
@@ -171,7 +171,7 @@ pub fn is_secret(path: &str) -> bool {
 
 /// How much of a file is read, given what is left of the whole.
 #[must_use]
-pub(crate) fn allowance(kind: FileKind, left: usize) -> usize {
+pub fn allowance(kind: FileKind, left: usize) -> usize {
     let most = match kind {
         kind if kind.is_lock() => MAX_LOCK_BYTES,
         FileKind::PythonSource => MAX_SOURCE_BYTES,
@@ -202,7 +202,7 @@ pub fn referenced(files: &[ScannedFile]) -> BTreeSet<String> {
 
 /// Lists that a package list names (`-r`, `-c`), as paths inside the repository.
 #[must_use]
-pub(crate) fn named_lists(path: &str, text: &str) -> Vec<String> {
+pub fn named_lists(path: &str, text: &str) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let lines = text.lines().filter_map(|line| {
         let line = line.trim();

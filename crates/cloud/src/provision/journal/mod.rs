@@ -226,7 +226,7 @@ pub fn replay(bytes: &[u8]) -> Result<(Vec<Line>, usize), Damaged> {
 /// Of a damaged journal the lines that can be believed, each by itself: enough to know what may have to be removed, and not to go
 /// on with.
 #[must_use]
-pub(crate) fn believable(bytes: &[u8]) -> Vec<Line> {
+pub fn believable(bytes: &[u8]) -> Vec<Line> {
     bytes.split(|byte| *byte == b'\n').take(MAX_LINES).filter_map(read).collect()
 }
 

@@ -8,6 +8,6 @@ use super::super::logs::{Masker, SECRET_MIN};
 
 /// Masks these values and their encodings, but no value below [`SECRET_MIN`] bytes: it stands in every log.
 #[must_use]
-pub(crate) fn masker<'a>(values: impl IntoIterator<Item = &'a str>) -> Masker {
+pub fn masker<'a>(values: impl IntoIterator<Item = &'a str>) -> Masker {
     Masker::with_encodings(values.into_iter().filter(|value| value.trim().len() >= SECRET_MIN))
 }
