@@ -283,7 +283,7 @@ impl Passes {
         self.0.iter().rev().find(|(known, _)| *known == place).map_or(0, |(_, count)| *count)
     }
 
-    /// The first of the queue is passed over once more; whoever was before it does not wait any more.
+    /// The first of the queue is passed over once more; entries that were before it do not wait any more.
     pub(crate) fn count(&mut self, head: QueueEntry) {
         while self.0.last().is_some_and(|(known, _)| *known < head) {
             self.0.pop();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_in_front_is_counted_by_itself() {
+    fn an_entry_that_comes_in_front_is_counted_by_itself() {
         let mut passes = Passes::default();
         let (first, last) = (((0, 1), 0), ((0, 2), 7));
         (0..3).for_each(|_| passes.count(last));

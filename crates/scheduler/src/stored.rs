@@ -213,7 +213,7 @@ pub struct AttemptRow {
     pub accepted: bool,
     /// When it started.
     pub started_at: Option<u64>,
-    /// It was told to end.
+    /// It was asked to end.
     pub ending: Option<CancelReason>,
     /// It was given up and may still run.
     pub lost: bool,

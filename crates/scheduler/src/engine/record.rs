@@ -149,7 +149,7 @@ pub(super) struct Attempt {
     pub(super) charged: bool,
     /// A revoke was sent.
     pub(super) revoking: bool,
-    /// It was told to end.
+    /// It was asked to end.
     pub(super) ending: Option<CancelReason>,
     /// Its priority number, if it may be ended for others.
     pub(super) preemptible: Option<u8>,

@@ -63,7 +63,7 @@ pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;
 pub use self::shared::{Frequent, Options, Status};
 pub use self::snapshot::{DrainSnapshot, Snapshot, Totals, WorkerSnapshot};
-pub use self::spec::{Interned, Prepared, Submissions, Submitter};
+pub use self::spec::{Prepared, Submissions, Submitter};
 pub use self::stop::Stop;
 pub use self::tenants::is_gone;
 

@@ -142,9 +142,6 @@ impl Submission {
 /// Correlation ids of one request that are kept in the audit trail.
 const AUDITED: usize = 16;
 
-/// How many specs are kept before those that nobody uses are looked for.
-const SWEEP: usize = 4096;
-
 /// Who submits, and what its request says of all its jobs.
 #[derive(Clone, Copy, Debug)]
 pub struct Submitter<'a> {
@@ -218,9 +215,9 @@ impl Handle {
 /// A specification as live jobs share it. There may be a million of them that wait: until one travels to a worker it is kept
 /// as it is stored, which is a fraction of what it says in memory.
 #[derive(Debug)]
-pub struct Interned {
+pub(super) struct Interned {
     /// Number under which it travels to workers, unique while the server lives.
-    pub number: u64,
+    pub(super) number: u64,
     hash: SpecHash,
     body: Box<str>,
     demand: Arc<Demand>,
@@ -239,7 +236,7 @@ pub(super) struct OutgoingSpec {
 impl Interned {
     /// What it asks of the fleet.
     #[must_use]
-    pub fn demand(&self) -> &Arc<Demand> {
+    pub(super) fn demand(&self) -> &Arc<Demand> {
         &self.demand
     }
 
@@ -284,6 +281,9 @@ impl PartialEq for SpecByHash {
 }
 
 impl Eq for SpecByHash {}
+
+/// How many specs are kept before those that nobody uses are looked for.
+const SWEEP: usize = 4096;
 
 /// The specs of live jobs.
 #[derive(Debug)]

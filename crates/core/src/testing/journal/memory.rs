@@ -67,13 +67,13 @@ impl MemoryJournal {
         let mut state = lock(&self.state);
         let failure = if state.failures.is_empty() { None } else { Some(state.failures.remove(0)) };
         if let Some(Failure { class, written: false }) = failure {
-            return Err(Problem::new(class, "the journal was told to fail this write"));
+            return Err(Problem::new(class, "the test had the journal fail this write"));
         }
         let value = work(&mut state)?;
         state.writes += 1;
         match failure {
             None => Ok(value),
-            Some(failure) => Err(Problem::new(failure.class, "the journal was told to lose this answer")),
+            Some(failure) => Err(Problem::new(failure.class, "the test had the journal lose this answer")),
         }
     }
 }

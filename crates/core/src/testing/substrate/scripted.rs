@@ -134,7 +134,7 @@ impl ScriptedSubstrate {
 
     fn add_faults(&self, operation: Operation, count: usize, class: Class, carried_out: bool) {
         let what = if carried_out { "lose the answer of" } else { "fail" };
-        let message = format!("the substrate was told to {what} this call of {operation}");
+        let message = format!("the test had the substrate {what} this call of {operation}");
         let answer = Refusal { class, reason: None, message, retry_after: None, times: None };
         let fault = Fault { operation, answer, carried_out };
         self.world().faults.extend(std::iter::repeat_n(fault, count));

@@ -49,7 +49,7 @@ async fn a_flow_whose_resources_are_not_to_be_had_says_so_while_they_are_tried_a
     };
     let (left, reported) = tokio::join!(host.run(), person);
     left.unwrap();
-    insta::assert_snapshot!(reported, @"Blocked True: the substrate was told to fail this call of ensure resources");
+    insta::assert_snapshot!(reported, @"Blocked True: the test had the substrate fail this call of ensure resources");
     insta::assert_snapshot!(outcome(&host.status()), @"
     Succeeded
     a Succeeded 1
@@ -210,7 +210,7 @@ async fn a_full_disk_ends_the_host_and_nothing_was_done_about_what_is_not_writte
     bench.journal.fail_writes(1, Class::Capacity);
     let error = host.run().await.unwrap_err();
     assert_eq!(error.class, Class::Capacity);
-    insta::assert_snapshot!(error, @"the journal of the flow cannot be used: the journal was told to fail this write");
+    insta::assert_snapshot!(error, @"the journal of the flow cannot be used: the test had the journal fail this write");
     assert_eq!(bench.calls(), "");
     let mut next = crate::host::flow::FlowHost::resume(bench.next_parts(), super::bench::UID).await.unwrap();
     next.run().await.unwrap();

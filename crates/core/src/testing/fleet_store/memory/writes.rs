@@ -116,7 +116,7 @@ impl FleetStore for MemoryFleet {
         let mut state = lock(&self.state);
         let failure = if state.failures.is_empty() { None } else { Some(state.failures.remove(0)) };
         if let Some(Failure { class, written: false }) = failure {
-            return Err(Problem::new(class, "the store was told to fail this commit"));
+            return Err(Problem::new(class, "the test had the store fail this commit"));
         }
         state.fence(epoch)?;
         state.check(&turns)?;
@@ -124,7 +124,7 @@ impl FleetStore for MemoryFleet {
         state.commits += 1;
         match failure {
             None => Ok(()),
-            Some(failure) => Err(Problem::new(failure.class, "the store was told to lose this answer")),
+            Some(failure) => Err(Problem::new(failure.class, "the test had the store lose this answer")),
         }
     }
 
