@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use clap::Command;
 
-use crate::host::local::SHIM;
+#[cfg(not(all(feature = "fleet", target_os = "linux")))]
+use crate::host::local::SUPERVISOR;
 use crate::{cli, features};
 
 /// Runs a role with the arguments of a program.
@@ -78,11 +79,12 @@ fn helper(arguments: Vec<OsString>) -> ExitCode {
     helper::main(arguments.into_iter().skip(1), &helper::Environment::of_process())
 }
 
-/// Runs the program `orlop`. To be called before any thread is started: the supervisor of processes must be the only one.
+/// Runs the program `orlop`. To be called before any thread is started: a supervisor blocks signals for all of its own.
 #[must_use]
 pub fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == SHIM) {
-        return orlop_cloud::runtime::process::shim::main();
+    #[cfg(not(all(feature = "fleet", target_os = "linux")))]
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == SUPERVISOR) {
+        return orlop_cloud::runtime::process::supervisor::main();
     }
     #[cfg(all(feature = "fleet", target_os = "linux"))]
     if let Some(code) = crate::host::worker::roles::play() {

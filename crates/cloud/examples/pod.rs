@@ -1,4 +1,4 @@
-//! Runs one command as a pod of processes and tells how it ended: the smallest program that embeds the runtime, shim
+//! Runs one command as a pod of processes and tells how it ended: the smallest program that embeds the runtime, supervisor
 //! included. Owns nothing but its arguments.
 //!
 //! ```text
@@ -12,13 +12,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use orlop_cloud::runtime::pod::{ContainerPlan, HostNamespaces, PodKey, PodPlan, PodRuntime};
-use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram, shim};
+use orlop_cloud::runtime::process::{ProcessRuntime, RoleProgram};
 use orlop_cloud::runtime::worker::process::{launch, supervise};
 use orlop_core::attempt::AttemptKey;
 
-/// The hidden argument with which this program is the shim of a pod.
-const SHIM: &str = "__shim";
-/// The hidden argument with which it is the supervisor of a worker's attempts.
+/// The hidden argument with which this program is the supervisor of pods or of a worker's attempts.
 const SUPERVISOR: &str = "__supervisor";
 /// The hidden argument with which it joins a control group and becomes an attempt's command.
 const LAUNCHER: &str = "__launcher";
@@ -28,7 +26,6 @@ const STATE: &str = "__state";
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.split_first() {
-        Some((first, _)) if first == SHIM => shim::main(),
         Some((first, _)) if first == SUPERVISOR => supervise::main(),
         Some((first, _)) if first == STATE => state(),
         Some((first, _)) if first == LAUNCHER => launch(std::env::args_os().skip(2)),
@@ -48,7 +45,7 @@ fn main() -> ExitCode {
 
 fn run(directory: &Path, command: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let pods = ProcessRuntime::new(ShimProgram { path: std::env::current_exe()?, args: vec![SHIM.into()] });
+    let pods = ProcessRuntime::new(RoleProgram { path: std::env::current_exe()?, args: vec![SUPERVISOR.into()] });
     std::fs::create_dir_all(directory)?;
     let plan = plan(directory.to_owned(), command);
     runtime.block_on(async {

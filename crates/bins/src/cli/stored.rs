@@ -8,6 +8,7 @@ use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
 use orlop_dag::engine::{State, view};
 use orlop_dag::plan::Plan;
+use std::collections::BTreeMap;
 
 use super::failure::{Exit, Failure};
 use crate::host::control::{Client, is_stopped};
@@ -176,7 +177,7 @@ pub(super) async fn is_left(run: &RunDir) -> bool {
     Host::of(run).await == Host::None
 }
 
-/// What to do about supervisors of a run that were stopped: its host, and those of its live attempts. A line each.
+/// What to do about processes of a run that were stopped: its host, and supervisors of live attempts. A line each.
 pub(super) fn stopped(host: Option<i32>, status: &FlowStatus) -> Vec<String> {
     let host = host.map(|pid| {
         format!(
@@ -185,19 +186,23 @@ pub(super) fn stopped(host: Option<i32>, status: &FlowStatus) -> Vec<String> {
         )
     });
     let running = status.steps.iter().filter(|step| step.phase == StepPhase::Running);
-    let keepers = running.filter_map(|step| {
-        let of = step.job_ref.as_ref().filter(|of| of.kind == "Process")?;
-        let (pid, start) = of.uid.split_once('@')?;
-        let (pid, start) = (pid.parse().ok()?, start.parse().ok()?);
-        is_stopped(pid, Some(start)).then(|| {
-            format!(
-                "the supervisor process {pid} of step `{}` is stopped: its end is not seen before that is continued, with `kill \
-                 -CONT {pid}`",
-                step.name
-            )
-        })
+    let mut supervisors: BTreeMap<i32, Vec<&str>> = BTreeMap::new();
+    for step in running {
+        let of = step.job_ref.as_ref().filter(|of| of.kind == "Process");
+        let identity = of.and_then(|of| of.uid.split_once('@'));
+        let identity = identity.and_then(|(pid, start)| pid.parse().ok().zip(start.parse().ok()));
+        if let Some((pid, _)) = identity.filter(|(pid, start)| is_stopped(*pid, Some(*start))) {
+            supervisors.entry(pid).or_default().push(&step.name);
+        }
+    }
+    let supervisors = supervisors.into_iter().map(|(pid, steps)| {
+        let steps: Vec<String> = steps.iter().map(|step| format!("`{step}`")).collect();
+        format!(
+            "the supervisor process {pid} of step {} is stopped: no end of it is seen before that is continued, with `kill -CONT {pid}`",
+            steps.join(", ")
+        )
     });
-    host.into_iter().chain(keepers).collect()
+    host.into_iter().chain(supervisors).collect()
 }
 
 /// Since when nothing has happened in a run: its last recorded time.

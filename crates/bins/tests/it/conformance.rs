@@ -7,7 +7,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use orlop::conformance::{Case, Ground, Hosted, all, check};
 use orlop::dag::manifest::substrate::Runtime;
 use orlop::host::local::LocalSetup;
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_core::testing::MemoryJournal;
 
 use crate::image::{Image, remove_containers};
@@ -20,8 +20,8 @@ async fn ground(root: &Path, runtime: Runtime, case: &Case) -> Result<Ground, St
     let run_dir = root.join(case.name);
     std::fs::create_dir_all(&run_dir).map_err(|error| error.to_string())?;
     let setup = LocalSetup { runtime, ..LocalSetup::default() };
-    let shim = ShimProgram { path: env!("CARGO_BIN_EXE_orlop").into(), args: vec!["__shim".into()] };
-    let opened = setup.substrate(&run_dir, shim, true).await;
+    let supervisor = RoleProgram { path: env!("CARGO_BIN_EXE_orlop").into(), args: vec!["__supervisor".into()] };
+    let opened = setup.substrate(&run_dir, supervisor, true).await;
     let substrate = opened.map_err(|error| error.to_string())?;
     Ok(Ground { substrate, journal: Arc::new(MemoryJournal::new()) })
 }

@@ -319,6 +319,6 @@ pub trait PodRuntime: Send + Sync + 'static {
 pub struct PodHandle {
     /// Name: the pod's, or the container's.
     pub name: String,
-    /// Unique id: process id and start time, or the container's id.
+    /// What runs it: process id and start time of its supervisor, or the container's id.
     pub id: String,
 }

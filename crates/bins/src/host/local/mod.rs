@@ -12,7 +12,7 @@ use orlop_cloud::download::Download;
 use orlop_cloud::runtime::local::{LocalOptions, LocalPorts, LocalSubstrate};
 use orlop_cloud::runtime::plan::TemplatePolicy;
 use orlop_cloud::runtime::pod::{PodRuntime, Pull};
-use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram};
+use orlop_cloud::runtime::process::{ProcessRuntime, RoleProgram};
 use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::Substrate;
 use orlop_dag::manifest::substrate::Runtime;
@@ -77,7 +77,7 @@ pub struct LocalSetup {
 }
 
 impl LocalSetup {
-    /// The substrate of a run in a directory. `shim` says how this program is started as the shim of a pod; `images` says
+    /// The substrate of a run in a directory. `supervisor` says how this program is started as the supervisor of pods; `images` says
     /// whether any step names an image.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl LocalSetup {
     pub async fn substrate(
         &self,
         run_dir: &Path,
-        shim: ShimProgram,
+        supervisor: RoleProgram,
         images: bool,
     ) -> Result<Arc<dyn Substrate>, Problem> {
         let limits = self.limits();
@@ -101,7 +101,7 @@ impl LocalSetup {
             folder: self.folder.clone(),
         };
         options.workdir.clone_from(&self.workdir);
-        let runtime = self.pods(shim, images).await?;
+        let runtime = self.pods(supervisor, images).await?;
         let ports = LocalPorts { download: download(limits)?, ..LocalPorts::new(Arc::new(store)) };
         Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
     }
@@ -113,8 +113,8 @@ impl LocalSetup {
         Limits { max_bytes: self.artifact_max_bytes.unwrap_or(limits.max_bytes), ..limits }
     }
 
-    async fn pods(&self, shim: ShimProgram, images: bool) -> Result<Arc<dyn PodRuntime>, Problem> {
-        let process = ProcessRuntime::new(shim);
+    async fn pods(&self, supervisor: RoleProgram, images: bool) -> Result<Arc<dyn PodRuntime>, Problem> {
+        let process = ProcessRuntime::new(supervisor);
         Ok(match self.runtime {
             _ if !images => Arc::new(process),
             Runtime::Process => Arc::new(process),
@@ -174,21 +174,21 @@ async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, Problem> {
     Err(Problem::new(Class::Invalid, "this program was built without container support").with_reason(NOT_BUILT))
 }
 
-/// The hidden argument under which a program of ours is the shim of a pod.
-pub const SHIM: &str = "__shim";
+/// The hidden argument under which a program of ours is the supervisor of pods and attempts.
+pub const SUPERVISOR: &str = "__supervisor";
 
-/// How this program is started as the shim of a pod: itself with [`SHIM`].
+/// How this program is started as a supervisor: itself with [`SUPERVISOR`].
 ///
 /// # Errors
 /// When the program does not know where it is.
-pub fn own_shim() -> Result<ShimProgram, Problem> {
+pub fn own_supervisor() -> Result<RoleProgram, Problem> {
     let path = if cfg!(target_os = "linux") {
         // The program as it runs: an upgrade of its file, or its removal, does not change the run.
         PathBuf::from("/proc/self/exe")
     } else {
         std::env::current_exe().map_err(|error| {
-            Problem::new(Class::Fatal, "the program cannot find itself to start the shims of pods").because(error)
+            Problem::new(Class::Fatal, "the program cannot find itself to start the supervisor of pods").because(error)
         })?
     };
-    Ok(ShimProgram { path, args: vec![SHIM.into()] })
+    Ok(RoleProgram { path, args: vec![SUPERVISOR.into()] })
 }

@@ -30,7 +30,7 @@ pub use self::volumes::keep as keep_volumes;
 use super::flow::fleet::{GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 use super::flow::resource_name;
 use super::home::RunDir;
-use super::local::{LocalSetup, own_shim};
+use super::local::{LocalSetup, own_supervisor};
 
 /// The hidden argument under which a program is the runner of a step; the worker's directory of flows, the mark of its
 /// containers, and the address of its container engine follow.
@@ -115,7 +115,7 @@ async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir) -> Result<Att
     };
     let template = JobTemplate::read(&spec.template, &TemplatePolicy::default())?;
     let images = template.pod.containers().any(|container| container.image.is_some());
-    let substrate = setup.substrate(run.path(), own_shim()?, images).await?;
+    let substrate = setup.substrate(run.path(), own_supervisor()?, images).await?;
     resources(order, substrate.as_ref(), &volumes).await?;
     let forward = Forward::begin(&run.logs().join(spec.key.instance()), spec.key.attempt)?;
     let end = tokio::select! {

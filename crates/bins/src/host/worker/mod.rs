@@ -46,7 +46,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use orlop_cloud::outbox::{OutboxLog, OutboxOptions};
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::AttemptEvents;
 use orlop_core::error::Problem;
 use orlop_core::id::WorkerId;
@@ -168,7 +168,7 @@ impl Agent {
 
 /// The command that runs steps: a program whose last arguments are the worker's directory of flows, its mark, and the address
 /// of its container engine, for a runner gets nothing of this program's environment.
-fn program(steps: &ShimProgram, options: &AgentOptions, mark: &str) -> Vec<String> {
+fn program(steps: &RoleProgram, options: &AgentOptions, mark: &str) -> Vec<String> {
     let variable = |name| std::env::var(name).ok().filter(|address| !address.is_empty());
     let given = options.containers.as_ref().and_then(|containers| containers.address.clone());
     let engine =

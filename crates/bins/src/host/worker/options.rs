@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::User;
 use orlop_cloud::runtime::worker::process::{Enforce, Limits};
 use orlop_core::id::{TenantName, WorkerId};
@@ -33,10 +33,10 @@ pub struct AgentOptions {
     /// How attempts run as containers; none: they do not.
     pub containers: Option<Containers>,
     /// How the supervisors of attempts are started that outlive the agent; none: such attempts are refused.
-    pub supervisor: Option<ShimProgram>,
+    pub supervisor: Option<RoleProgram>,
     /// How the runner of steps of flows is started ([`crate::host::step`]), without the directory of flows, which is given
     /// last; none: this worker runs no steps.
-    pub steps: Option<ShimProgram>,
+    pub steps: Option<RoleProgram>,
     /// How long claims of flows stay on this worker that no step has used.
     pub claims: Duration,
     /// Free bytes of the state directory below which the worker is not well.
@@ -44,7 +44,7 @@ pub struct AgentOptions {
     /// The same as a share, in percent: of the bytes that this program may use there, and of the inodes.
     pub min_free_percent: u8,
     /// How processes are started in control groups, under limits and as other users; none: without any.
-    pub launcher: Option<ShimProgram>,
+    pub launcher: Option<RoleProgram>,
     /// Limits of resources of processes.
     pub limits: Limits,
     /// Users of this machine as whom processes run, by tenant; none: all run as this program's. With them this worker runs no

@@ -1,32 +1,28 @@
 //! The further roles of a program that is a worker: it is started again, with a hidden argument, as the supervisor of
-//! attempts, as the launcher that joins a control group and becomes an attempt's command, as the shim of a pod, and as the
-//! runner of a step.
+//! attempts and pods, as the launcher that joins a control group and becomes an attempt's command, and as the runner of a step.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use orlop_cloud::runtime::process::{ShimProgram, shim};
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::process::{launch, supervise};
 
 use super::AgentOptions;
-use crate::host::local::SHIM;
+use crate::host::local::SUPERVISOR;
 use crate::host::step;
 
-/// The supervisor of attempts.
-const SUPERVISOR: &str = "__supervisor";
 /// The launcher of an attempt's command.
 const LAUNCHER: &str = "__launcher";
 
 /// Plays the role that the arguments of this process ask for, to its end; none if they ask for none. To be called before any
-/// thread is started: a supervisor blocks signals for all of its own, and a shim must be the only thread.
+/// thread is started: a supervisor blocks signals for all of its own.
 #[must_use]
 pub fn play() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let role = arguments.next()?;
     Some(match role.to_str()? {
         SUPERVISOR => supervise::main(),
-        SHIM => shim::main(),
         step::ARGUMENT => step::main(arguments),
         LAUNCHER => launch(arguments),
         _ => return None,
@@ -37,7 +33,7 @@ impl AgentOptions {
     /// Has the program at `path`, which calls [`play`] first of all, play all roles. Without them limits are not enforced, and
     /// attempts do not outlive the agent.
     pub fn play_with(&mut self, path: &Path) {
-        let role = |argument: &str| Some(ShimProgram { path: path.to_owned(), args: vec![OsString::from(argument)] });
+        let role = |argument: &str| Some(RoleProgram { path: path.to_owned(), args: vec![OsString::from(argument)] });
         self.supervisor = role(SUPERVISOR);
         self.launcher = role(LAUNCHER);
         self.steps = role(step::ARGUMENT);

@@ -194,21 +194,21 @@ fn stopped_supervisors_are_shown() {
     let child = bench.begin(&file, &["--progress", "none"]);
     let status = bench.until("still", |status| status["progress"]["runningSteps"] == 1);
     let supervisor = status["steps"][0]["jobRef"]["uid"].as_str().unwrap().split('@').next().unwrap().to_owned();
-    let keeper_pid = nix::unistd::Pid::from_raw(supervisor.parse().unwrap());
+    let supervisor_pid = nix::unistd::Pid::from_raw(supervisor.parse().unwrap());
     let said = |verb: &str| format!("{:?}", bench.orlop(&["flow", verb, "still"]));
     assert!(!said("get").contains("is stopped") && !said("explain").contains("is stopped"));
-    nix::sys::signal::kill(keeper_pid, Signal::SIGSTOP).unwrap();
-    let of_keeper = format!("the supervisor process {supervisor} of step `a` is stopped");
-    bench.until("still", |_| said("get").contains(&of_keeper));
-    assert!(said("explain").contains(&of_keeper), "{}", said("explain"));
+    nix::sys::signal::kill(supervisor_pid, Signal::SIGSTOP).unwrap();
+    let of_supervisor = format!("the supervisor process {supervisor} of step `a` is stopped");
+    bench.until("still", |_| said("get").contains(&of_supervisor));
+    assert!(said("explain").contains(&of_supervisor), "{}", said("explain"));
     let watched = bench.orlop(&["flow", "watch", "still", "--timeout", "5s"]);
-    assert!(watched.code == 8 && watched.err.contains(&of_keeper), "{watched:?}");
-    nix::sys::signal::kill(keeper_pid, Signal::SIGCONT).unwrap();
+    assert!(watched.code == 8 && watched.err.contains(&of_supervisor), "{watched:?}");
+    nix::sys::signal::kill(supervisor_pid, Signal::SIGCONT).unwrap();
     signal(&child, Signal::SIGSTOP);
     let of_host = format!("the run's supervisor process {} is stopped", child.id());
     for verb in ["get", "explain"] {
         let text = said(verb);
-        assert!(text.contains(&of_host) && !text.contains(&of_keeper), "{text}");
+        assert!(text.contains(&of_host) && !text.contains(&of_supervisor), "{text}");
     }
     let watched = bench.orlop(&["flow", "watch", "still", "--timeout", "2s"]);
     assert!(watched.code == 8 && watched.err.contains(&of_host), "{watched:?}");

@@ -82,7 +82,7 @@ fn help_and_completions_are_there() {
     let bench = Bench::new();
     let gave = bench.orlop(&["run", "--help"]);
     assert!(gave.code == 0 && gave.out.contains("Examples:"), "{gave:?}");
-    assert!(!bench.orlop(&["--help"]).out.contains("__shim"));
+    assert!(!bench.orlop(&["--help"]).out.contains("__supervisor"));
     let gave = bench.orlop(&["completions", "bash"]);
     assert!(gave.code == 0 && gave.out.contains("_orlop"), "{}", gave.code);
     let gave = bench.orlop(&["schema", "Flow"]);

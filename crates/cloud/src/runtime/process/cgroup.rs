@@ -125,7 +125,7 @@ impl From<&Container> for Bounds {
 }
 
 /// The control group of a pod or an attempt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {

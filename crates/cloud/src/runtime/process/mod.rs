@@ -1,23 +1,24 @@
 //! Pods as processes of this machine, as the flow contract describes local processes.
 //!
-//! Every pod has a *shim*: a process that outlives the host that started it, runs the pod's containers one after the other,
-//! enforces its limits, captures its output and writes down how it ended. The shim is a hidden part of the program that
-//! embeds the runtime: [`ShimProgram`] says how to start it, and that program calls [`shim::main`].
+//! A *supervisor* keeps the pods: a process that outlives the host that started it, runs the containers of each pod one after the
+//! other, enforces their limits, captures their output and writes down how they ended. It is a hidden role of the program that embeds
+//! the runtime: [`RoleProgram`] says how to start it, and that program calls [`supervisor::main`].
 //!
 //! # At most one execution
-//! A pod is run by the shim that makes the claim on the pod's directory, and a claim is made once (`record`). It is
-//! written before anything runs and its maker holds a lock for life. So a later host finds a record of the end;
-//! or a held lock: the pod lives, and its end is awaited through the kernel; or a claim without either: the shim died
-//! with what it knew, the pod is Lost and what it left behind is ended. The order to a shim comes over a socket; a shim
-//! that gets only a part of it, because its parent was killed, claims nothing.
+//! A pod is run by the supervisor that makes the claim on the pod's directory, and a claim is made once (`record`). It is
+//! written before anything runs and its maker holds a lock until the end is written. So a later host finds a record of the end;
+//! or a held lock: the pod lives, and its end is awaited through the kernel; or a claim without either: the supervisor died
+//! with what it knew, the pod is Lost and what it left behind is ended. An order to a supervisor comes over a socket; of an order
+//! that came in part only, because its parent was killed, nothing is claimed.
 //!
 //! # Ends
-//! The process of a container is killed by the kernel when its shim dies. Its descendants are the shim's to end, also
-//! those that left their group and session: the shim is the reaper of all of them. Time a pod is frozen does not count
-//! for its deadline; limits are kept by the shim and need no parent.
+//! The process of a container is killed by the kernel when its supervisor dies. Its descendants are the supervisor's to end, also
+//! those that left their group and session: the supervisor is the reaper of all of them, and tells those of one pod from those of
+//! others by group, session, mark and mounts (`tree`). Time a pod is frozen does not count for its deadline; limits are kept by the
+//! supervisor and need no parent.
 //!
 //! # Secrets
-//! Values marked as secret reach the shim over its socket and the container in its environment. They are written to no
+//! Values marked as secret reach the supervisor over its socket and the container in its environment. They are written to no
 //! file and no argument list of the runtime's, and masked in logs, last words and errors.
 //!
 //! # Privacy of paths
@@ -33,10 +34,11 @@ mod probe;
 mod record;
 mod request;
 mod runtime;
-pub mod shim;
 mod start;
+pub mod supervisor;
 pub(crate) mod tree;
 mod watch;
+pub(crate) mod watcher;
 mod wire;
 
 pub use cgroup::Limits;
@@ -44,7 +46,7 @@ pub use paths::Paths;
 pub use probe::Capabilities;
 pub use record::ExitRecord;
 pub use runtime::{ProcessOptions, ProcessRuntime};
-pub use start::ShimProgram;
+pub use start::RoleProgram;
 
 /// Variable in the environment of every process of a pod by which they are recognised.
 pub(crate) const MARKER: &str = "ORLOP_POD";

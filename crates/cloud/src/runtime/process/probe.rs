@@ -1,7 +1,6 @@
 //! What this machine allows. Owns trying it in its own process, so that a trial changes nothing for this one.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
@@ -53,8 +52,8 @@ pub(crate) struct ProbeResult {
     pub(crate) why: Option<String>,
 }
 
-/// Tries in this process and writes what it found to standard output.
-pub(super) fn answer() -> ExitCode {
+/// Tries in this process and writes what it found.
+pub(super) fn answer(out: &mut impl Write) -> io::Result<()> {
     let kind = if Uid::effective().is_root() { Paths::Namespace } else { Paths::UserNamespace };
     let found = match try_view(kind == Paths::UserNamespace) {
         Ok(()) => ProbeResult { paths: kind, why: None },
@@ -65,15 +64,13 @@ pub(super) fn answer() -> ExitCode {
         },
         Err(error) => ProbeResult { paths: Paths::Rewritten, why: Some(error) },
     };
-    let mut out = io::stdout();
-    match serde_json::to_writer(&mut out, &found).map_err(io::Error::from).and_then(|()| out.write_all(b"\n")) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    let mut line = serde_json::to_vec(&found)?;
+    line.push(b'\n');
+    out.write_all(&line)
 }
 
 fn try_view(user_namespace: bool) -> Result<(), String> {
-    super::shim::try_view(user_namespace).map_err(|failure| failure.to_string())
+    super::supervisor::try_view(user_namespace).map_err(|failure| failure.to_string())
 }
 
 /// Parses what [`answer`] wrote.

@@ -3,22 +3,24 @@
 //!
 //! | file | made by | meaning |
 //! |---|---|---|
-//! | `lock` | the first process to come | byte 0 is locked for the life of the shim, byte 1 while a claim is being made |
-//! | `claim` | shim, before anything runs | the only shim that ever runs this pod |
-//! | `request` | runtime | what the shim is to do: stop, freeze |
-//! | `view-<token>/` | shim | what the containers see as their own: `top`, `tmp`, further places, last words |
-//! | `layout` | shim | what the main container saw where |
-//! | `exit` | shim at the end, or who finds it dead | how the pod ended |
+//! | `lock` | the first process to come | byte 0 is locked for the life of the pod, byte 1 while a claim is being made; behind them the process of the container that runs |
+//! | `claim` | supervisor, before anything runs | the only supervisor that ever runs this pod |
+//! | `life` | supervisor, before the claim | a pipe that it holds open until the pod has ended |
+//! | `request` | runtime | what the supervisor is to do: stop, freeze |
+//! | `view-<token>/` | supervisor | what the containers see as their own: `top`, `tmp`, further places, last words |
+//! | `layout` | supervisor | what the main container saw where |
+//! | `exit` | supervisor at the end, or who finds it dead | how the pod ended |
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use nix::libc;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,9 @@ use crate::runtime::pod::{PodExit, PodKey};
 
 /// Room kept for the record of the end, so that a full disk does not take it away.
 const EXIT_ROOM: usize = 64 * 1024;
+/// Where in the lock file the process of a container is noted, and the length of that.
+const NOTED_AT: u64 = 2;
+const NOTED_LEN: usize = 31;
 /// Room for where a container has which files, in bytes.
 const LAYOUT_ROOM: usize = 16 * 1024;
 
@@ -37,8 +42,8 @@ const LAYOUT_ROOM: usize = 16 * 1024;
 pub(crate) struct Claim {
     /// The pod; none where a crash of the machine left nothing but the name of the file.
     pub(crate) key: Option<PodKey>,
-    /// The shim; none where the directory was closed for good before any shim came.
-    pub(crate) shim: Option<Identity>,
+    /// The supervisor; none where the directory was closed for good before any came.
+    pub(crate) supervisor: Option<Identity>,
     /// The boot of the machine it was made in.
     pub(crate) boot: String,
     /// Value of [`MARKER`](super::MARKER) in the environment of every process of the pod.
@@ -56,7 +61,7 @@ impl Claim {
     /// A claim that names no process.
     fn nobodys() -> Self {
         let (boot, token) = (String::new(), String::new());
-        Self { key: None, shim: None, boot, token, cgroup: None, at: Time::EPOCH, inode: None }
+        Self { key: None, supervisor: None, boot, token, cgroup: None, at: Time::EPOCH, inode: None }
     }
 }
 
@@ -73,12 +78,12 @@ pub struct ExitRecord {
 
 /// What a pod's directory says.
 #[derive(Clone, Debug)]
-pub(crate) enum ShimState {
+pub(crate) enum DirectoryState {
     /// Nothing was ever started.
     Nothing,
-    /// A shim has it and is alive.
+    /// A supervisor has it and is alive.
     Alive(Identity),
-    /// A shim had it and is dead, without a record of the end.
+    /// A supervisor had it and is dead, without a record of the end.
     Dead(Claim),
     /// It ended.
     Ended(Box<ExitRecord>),
@@ -91,7 +96,7 @@ pub(crate) struct Directory(PathBuf);
 /// A part of the lock file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockRegion {
-    /// Held by the shim for life.
+    /// Held by the supervisor for the life of the pod.
     Life,
     /// Held while a claim is made.
     Claiming,
@@ -118,23 +123,27 @@ impl Directory {
     }
 
     /// What the directory says now.
-    pub(crate) fn find(&self) -> Result<ShimState, Failure> {
+    pub(crate) fn find(&self) -> Result<DirectoryState, Failure> {
         let Some(claim) = self.claim()? else {
             let record = self.exit()?;
-            return Ok(record.map_or(ShimState::Nothing, |record| ShimState::Ended(Box::new(record))));
+            return Ok(record.map_or(DirectoryState::Nothing, |record| DirectoryState::Ended(Box::new(record))));
         };
         let boot = super::identity::boot().during(|| "reading the boot of this machine".to_owned())?;
-        let Some(shim) = claim.shim.filter(|_| boot == claim.boot) else {
+        let Some(supervisor) = claim.supervisor.filter(|_| boot == claim.boot) else {
             return self.ended_or_dead(claim);
         };
         // The record is written before the lock goes, so look at the lock first.
-        if self.locks()?.is_held(LockRegion::Life)? { Ok(ShimState::Alive(shim)) } else { self.ended_or_dead(claim) }
+        if self.locks()?.is_held(LockRegion::Life)? {
+            Ok(DirectoryState::Alive(supervisor))
+        } else {
+            self.ended_or_dead(claim)
+        }
     }
 
-    fn ended_or_dead(&self, claim: Claim) -> Result<ShimState, Failure> {
+    fn ended_or_dead(&self, claim: Claim) -> Result<DirectoryState, Failure> {
         Ok(match self.exit()? {
-            Some(record) => ShimState::Ended(Box::new(record)),
-            None => ShimState::Dead(claim),
+            Some(record) => DirectoryState::Ended(Box::new(record)),
+            None => DirectoryState::Dead(claim),
         })
     }
 
@@ -166,6 +175,26 @@ impl Directory {
         };
         write().during(|| format!("writing `{}`", path.display()))?;
         self.sync()
+    }
+
+    /// The pipe by which others see that the pod lives; it is to be held open until its end is written and its lock let go.
+    pub(crate) fn begin_life(&self) -> Result<Life, Failure> {
+        let path = self.life();
+        let make = || {
+            match mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            // Open for reading as well, or it would wait for a reader.
+            OpenOptions::new().read(true).write(true).open(&path)
+        };
+        let file = make().during(|| format!("making `{}`", path.display()))?;
+        Ok(Life { path: path.clone(), _file: file })
+    }
+
+    /// Where that is.
+    pub(crate) fn life(&self) -> PathBuf {
+        self.join("life")
     }
 
     /// The record of the end, if there is one.
@@ -201,7 +230,7 @@ impl Directory {
         self.join(&format!("{name}.pending"))
     }
 
-    /// Writes the record of the end of a pod whose shim cannot, into the room that was kept for it; what stands there
+    /// Writes the record of the end of a pod whose supervisor cannot, into the room that was kept for it; what stands there
     /// already counts.
     pub(crate) fn bury(&self, record: ExitRecord) -> Result<ExitRecord, Failure> {
         let locks = self.locks()?;
@@ -233,6 +262,20 @@ impl Directory {
     fn sync(&self) -> Result<(), Failure> {
         let synced = File::open(&self.0).and_then(|dir| dir.sync_all());
         synced.during(|| format!("writing `{}`", self.0.display()))
+    }
+}
+
+/// What others see the life of a pod by, from the side of its supervisor.
+#[derive(Debug)]
+pub(crate) struct Life {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // Who holds the other end sees it closed; where it stays, who opens it does not wait.
+        drop(fs::remove_file(&self.path));
     }
 }
 
@@ -297,10 +340,17 @@ impl Locks {
         }
     }
 
-    /// Closes the file in a process that was forked from the holder of its locks, which keeps them. For one that ends or runs
-    /// another program.
-    pub(crate) fn close(&self) -> io::Result<()> {
-        Ok(nix::unistd::close(self.0.as_raw_fd())?)
+    /// Notes the process of the container that runs.
+    pub(crate) fn note(&self, process: Identity) -> io::Result<()> {
+        self.0.write_all_at(format!("{:>10} {:>20}", process.pid, process.start).as_bytes(), NOTED_AT)
+    }
+
+    /// The process of the container that ran last; none when none did.
+    pub(crate) fn noted(&self) -> Option<Identity> {
+        let mut text = [0; NOTED_LEN];
+        self.0.read_exact_at(&mut text, NOTED_AT).ok()?;
+        let (pid, start) = std::str::from_utf8(&text).ok()?.trim().split_once(' ')?;
+        Some(Identity { pid: pid.parse().ok()?, start: start.trim().parse().ok()? })
     }
 
     /// Lets a lock go.

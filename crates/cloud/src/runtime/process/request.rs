@@ -1,5 +1,5 @@
-//! What a shim is asked to do while it runs: end the pod, stop or continue its clock. Owns the file the requests stand
-//! in, so that none is lost when parent or shim dies in between; a signal only tells the shim to look.
+//! What a supervisor is asked to do while it runs: end the pod, stop or continue its clock. Owns the file the requests stand
+//! in, so that none is lost when parent or supervisor dies in between; a signal only tells the supervisor to look.
 //!
 //! The file has a fixed size and is written in place: on a full disk a pod can still be stopped.
 
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use super::failure::{During, Failure};
 use super::record::Directory;
 
-/// The signal that tells a shim to look.
+/// The signal that tells a supervisor to look.
 pub(crate) const LOOK: Signal = Signal::SIGUSR1;
 /// Size of the file in bytes.
 const SIZE: usize = 256;
 
-/// What is asked of a shim.
+/// What is asked of a supervisor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// End the pod; the time between asking and killing, in milliseconds.

@@ -1,5 +1,5 @@
-//! The runtime: the port, implemented over the files of pods' directories and their shims. Owns what is decided in the
-//! parent; all that must survive the parent is in the shim.
+//! The runtime: the port, implemented over the files of pods' directories and a supervisor. Owns what is decided in the
+//! parent; all that must survive the parent is in the supervisor.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf, absolute};
@@ -17,9 +17,9 @@ use super::failure::During;
 use super::layout::Layout;
 use super::paths::Paths;
 use super::probe::Capabilities;
-use super::record::{Directory, ExitRecord, ShimState};
+use super::record::{Directory, DirectoryState, ExitRecord};
 use super::request::{self, Request};
-use super::start::{ShimProgram, Shims};
+use super::start::{RoleProgram, SupervisorClient};
 use super::watch;
 use super::wire::{Container, KeepOrder, KeepReply};
 use crate::runtime::blocking::blocking;
@@ -57,7 +57,7 @@ impl Default for ProcessOptions {
 /// Runs pods as processes.
 #[derive(Debug)]
 pub struct ProcessRuntime {
-    shims: Shims,
+    supervisor: SupervisorClient,
     options: ProcessOptions,
     capabilities: OnceCell<Capabilities>,
     /// Warnings about them that were logged.
@@ -65,28 +65,33 @@ pub struct ProcessRuntime {
 }
 
 impl ProcessRuntime {
-    /// A runtime whose shims are started like this.
+    /// A runtime whose supervisor is started like this.
     #[must_use]
-    pub fn new(shim: ShimProgram) -> Self {
-        Self::with_options(shim, ProcessOptions::default())
+    pub fn new(supervisor: RoleProgram) -> Self {
+        Self::with_options(supervisor, ProcessOptions::default())
     }
 
     /// A runtime with choices.
     #[must_use]
-    pub fn with_options(shim: ShimProgram, options: ProcessOptions) -> Self {
-        Self { shims: Shims::new(shim), options, capabilities: OnceCell::new(), warned: Mutex::default() }
+    pub fn with_options(supervisor: RoleProgram, options: ProcessOptions) -> Self {
+        Self {
+            supervisor: SupervisorClient::new(supervisor),
+            options,
+            capabilities: OnceCell::new(),
+            warned: Mutex::default(),
+        }
     }
 
     /// What the runtime can do on this machine. Found out once, by trying.
     ///
     /// # Errors
-    /// Invalid when the shim program cannot be run.
+    /// Invalid when the supervisor program cannot be run.
     pub async fn capabilities(&self) -> Result<&Capabilities, Problem> {
         let find = || async {
             let limits = cgroup::probe(self.options.cgroup.as_deref());
             let (paths, why) = match self.options.paths {
                 Some(paths) => (paths, None),
-                None => self.shims.probe().await?,
+                None => self.supervisor.probe().await?,
             };
             Ok(Capabilities { paths, why, limits })
         };
@@ -109,7 +114,7 @@ impl ProcessRuntime {
             let message = format!("`{place}` is the directory of pod {other}, not {}", plan.key);
             return Err(Problem::new(Class::Exists, message));
         }
-        let id = claim.shim.map_or_else(|| "never started".to_owned(), |shim| shim.to_string());
+        let id = claim.supervisor.map_or_else(|| "never started".to_owned(), |supervisor| supervisor.to_string());
         Ok(Some(PodHandle { name: plan.name.clone(), id }))
     }
 
@@ -157,23 +162,23 @@ impl ProcessRuntime {
         })
     }
 
-    /// Writes a request and tells the shim, if there is one. A shim that a program of its pod has stopped goes on to read it;
+    /// Writes a request and tells the supervisor, if there is one. A supervisor that a program of its pod has stopped goes on to read it;
     /// one that is stopped again when the pod is to end, and was asked before, is killed, and its pod with it.
     fn ask(directory: &Path, change: impl FnOnce(Request) -> Request) -> Result<(), Problem> {
         let directory = Directory::new(directory);
         if !directory.path().exists() || directory.exit()?.is_some() {
             return Ok(());
         }
-        // First the request, then the look for a shim: one that claims in between sees the request.
+        // First the request, then the look for a supervisor: one that claims in between sees the request.
         let (before, now) = request::update(&directory, change)?;
-        if let ShimState::Alive(shim) = directory.find()? {
+        if let DirectoryState::Alive(supervisor) = directory.find()? {
             let reported_before = before == now && now.stop.is_some();
-            let signals: &[Signal] = match reported_before && shim.is_stopped() {
+            let signals: &[Signal] = match reported_before && supervisor.is_stopped() {
                 true => &[Signal::SIGKILL],
                 false => &[request::LOOK, Signal::SIGCONT],
             };
             for signal in signals {
-                shim.signal(*signal).during(|| format!("telling shim {shim} of a request"))?;
+                supervisor.signal(*signal).during(|| format!("telling supervisor {supervisor} of a request"))?;
             }
         }
         Ok(())
@@ -211,8 +216,8 @@ impl PodRuntime for ProcessRuntime {
         let capabilities = self.capabilities().await?;
         self.warn(plan, capabilities);
         let order = self.order(plan, capabilities)?;
-        match self.shims.keep(order).await? {
-            KeepReply::Claimed(shim) => Ok(PodHandle { name: plan.name.clone(), id: shim.to_string() }),
+        match self.supervisor.keep(order).await? {
+            KeepReply::Claimed(supervisor) => Ok(PodHandle { name: plan.name.clone(), id: supervisor.to_string() }),
             KeepReply::Taken => Self::started(&directory, plan)?.ok_or_else(|| {
                 let message = format!("the directory of pod {} changes hands", plan.key);
                 Problem::new(Class::Transient, message)

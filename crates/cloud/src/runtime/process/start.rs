@@ -1,5 +1,5 @@
-//! Starting shims. Owns the server of shims, a separate process that forks one for every pod, and the connection to each shim
-//! until it has answered; after that the shim is on its own, and only the kernel knows where it came from.
+//! The way to the supervisor. Owns starting it, and a connection for each order until that is answered; after that its pods are on
+//! their own, and only the kernel knows where it came from.
 
 use std::ffi::{CString, OsString};
 use std::fs::OpenOptions;
@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::spawn::{PosixSpawnFileActions, posix_spawnp};
-use nix::sys::signal::Signal;
 use nix::sys::wait::waitpid;
 use orlop_core::error::{Class, Problem};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -19,66 +18,64 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, watch};
 
-use super::identity::{self, Identity};
 use super::paths::Paths;
 use super::probe;
-use super::wire::{self, KeepOrder, KeepReply, ShimCommand};
+use super::wire::{self, KeepOrder, KeepReply, SupervisorCommand};
 use crate::runtime::child;
 
-/// How long a shim may take to answer. One that answers later is found by the next start.
+/// How long a supervisor may take to answer. A pod that it claims later is found by the next start.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Bytes of a program's complaint that are shown.
 const COMPLAINT: usize = 500;
 
-/// How to start shims: a program that calls [`shim::main`](super::shim::main) when it is run with these arguments.
+/// How to start a program in one of its hidden roles: the supervisor is one that calls
+/// [`supervisor::main`](super::supervisor::main) when it is run with these arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShimProgram {
+pub struct RoleProgram {
     /// The program.
     pub path: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
 }
 
-/// What starts shims.
+/// What hands orders to the supervisor.
 #[derive(Debug)]
-pub(super) struct Shims {
-    program: ShimProgram,
-    /// Started with the first shim, and again where it is gone.
-    server: Mutex<Option<Server>>,
+pub(super) struct SupervisorClient {
+    program: RoleProgram,
+    /// Started with the first order, and again where it is gone.
+    running: Mutex<Option<Supervisor>>,
 }
 
-/// A running server of shims. It ends when this is dropped.
+/// A running supervisor. It ends when this is dropped and it has no pod any more.
 #[derive(Debug)]
-struct Server {
-    /// None where `/proc` does not show it.
-    identity: Option<Identity>,
+struct Supervisor {
     control: UnixStream,
     complaint: Complaint,
 }
 
-/// What a program says in place of serving, once it has ended or serves.
+/// What a program says in place of working, once it has ended or works.
 type Complaint = watch::Receiver<Option<String>>;
 
-impl Shims {
-    pub(super) fn new(program: ShimProgram) -> Self {
-        Self { program, server: Mutex::default() }
+impl SupervisorClient {
+    pub(super) fn new(program: RoleProgram) -> Self {
+        Self { program, running: Mutex::default() }
     }
 
-    /// Starts a shim for a pod.
+    /// Has a pod kept.
     pub(super) async fn keep(&self, order: KeepOrder) -> Result<KeepReply, Problem> {
-        let answer = self.ask(&ShimCommand::Keep(Box::new(order))).await?;
+        let answer = self.ask(&SupervisorCommand::Keep(Box::new(order))).await?;
         serde_json::from_slice(&answer).map_err(|_| self.complaint(""))
     }
 
     /// Finds out how absolute paths become real, and why not better.
     pub(super) async fn probe(&self) -> Result<(Paths, Option<String>), Problem> {
-        let answer = self.ask(&ShimCommand::Probe).await?;
+        let answer = self.ask(&SupervisorCommand::Probe).await?;
         let found = probe::parse(&answer).map_err(|_| self.complaint(""))?;
         Ok((found.paths, found.why))
     }
 
-    /// The answer of a new shim: one line.
-    async fn ask(&self, order: &ShimCommand) -> Result<Vec<u8>, Problem> {
+    /// The answer to an order: one line.
+    async fn ask(&self, order: &SupervisorCommand) -> Result<Vec<u8>, Problem> {
         let bytes = wire::encode(order)?;
         let talk = async {
             let (mut connection, mut complaint) = self.connect().await?;
@@ -95,48 +92,44 @@ impl Shims {
         if let Ok(answer) = tokio::time::timeout(PATIENCE, talk).await {
             return answer;
         }
-        // The server may hang. The next start makes another one; shims of this one live on.
-        if let Some(hanging) = self.server.lock().await.take().and_then(|server| server.identity)
-            && let Err(error) = hanging.signal(Signal::SIGKILL)
-        {
-            tracing::warn!(server = %hanging, %error, "a server of shims hangs and cannot be killed");
-        }
-        let message = format!("the shim program `{}` did not answer in time", self.program.path.display());
+        // It may hang. The next start makes another one; this one keeps its pods.
+        drop(self.running.lock().await.take());
+        let message = format!("the supervisor program `{}` did not answer in time", self.program.path.display());
         Err(Problem::new(Class::Transient, message))
     }
 
-    /// The error for a program that does not answer as a shim does.
+    /// The error for a program that does not answer as a supervisor does.
     fn complaint(&self, said: &str) -> Problem {
         let text: String = said.trim().chars().take(COMPLAINT).collect();
-        // A shim that was killed says nothing; the next one may live.
+        // One that was killed says nothing; the next one may live.
         let (class, text) = if text.is_empty() {
             (Class::Transient, "it ended without an answer".to_owned())
         } else {
             (Class::Invalid, text)
         };
-        Problem::new(class, format!("`{}` does not work as a shim: {text}", self.program.path.display()))
+        Problem::new(class, format!("`{}` does not work as a supervisor: {text}", self.program.path.display()))
     }
 
-    /// A connection to a new shim.
+    /// A connection to the supervisor.
     async fn connect(&self) -> Result<(UnixStream, Complaint), Problem> {
-        let mut server = self.server.lock().await;
+        let mut running = self.running.lock().await;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
-        if let Some(known) = &*server
+        if let Some(known) = &*running
             && known.hand_over(&theirs).await.is_ok()
         {
             return Ok((UnixStream::from_std(ours)?, known.complaint.clone()));
         }
         // It is gone, or there was none.
-        let new = server.insert(serve(&self.program)?);
-        // A program that does not serve says why on standard error.
+        let new = running.insert(start(&self.program)?);
+        // A program that is none says why on standard error.
         drop(new.hand_over(&theirs).await);
         Ok((UnixStream::from_std(ours)?, new.complaint.clone()))
     }
 }
 
-impl Server {
-    /// Hands the other end of a connection to the server, which has a shim answer there.
+impl Supervisor {
+    /// Hands the other end of a connection to the supervisor, which answers there.
     async fn hand_over(&self, connection: &Socket) -> io::Result<()> {
         let send = || {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -152,8 +145,8 @@ impl Server {
     }
 }
 
-/// Starts a server of shims, in its own session: an interrupt from a terminal is not for it.
-fn serve(program: &ShimProgram) -> Result<Server, Problem> {
+/// Starts a supervisor, in its own session: an interrupt from a terminal is not for it.
+fn start(program: &RoleProgram) -> Result<Supervisor, Problem> {
     let (ours, theirs) = Socket::pair()?;
     ours.set_nonblocking(true)?;
     let (said, complaint) = io::pipe()?;
@@ -176,23 +169,22 @@ fn serve(program: &ShimProgram) -> Result<Server, Problem> {
         Ok(posix_spawnp(&path, &actions, &child::attributes()?, &argv, &env)?)
     };
     let pid = spawn().map_err(|error| {
-        let message = format!("the shim program `{}` cannot be run", program.path.display());
+        let message = format!("the supervisor program `{}` cannot be run", program.path.display());
         // A program that is being replaced is not there for a moment.
         let class = Problem::from(io::Error::from(error.kind())).class;
         let class = if class == Class::NotFound { Class::Transient } else { class };
         Problem::new(class, message).because(error)
     })?;
-    let identity = identity::stat(pid.as_raw()).map(|stat| stat.identity);
     let (tell, complaint) = watch::channel(None);
     // The thread reaps it whenever it ends.
-    std::thread::Builder::new().name("orlop-shims".to_owned()).spawn(move || {
+    std::thread::Builder::new().name("orlop-supervisor".to_owned()).spawn(move || {
         tell.send_replace(Some(complaint_of(said)));
         let _ = waitpid(pid, None);
     })?;
-    Ok(Server { identity, control: UnixStream::from_std(ours)?, complaint })
+    Ok(Supervisor { control: UnixStream::from_std(ours)?, complaint })
 }
 
-/// What a program says until it ends or serves.
+/// What a program says until it ends or works.
 fn complaint_of(said: PipeReader) -> String {
     let mut bytes = Vec::new();
     let limit = u64::try_from(4 * COMPLAINT).unwrap_or(u64::MAX);

@@ -1,17 +1,18 @@
-//! Waiting for the end of a pod whose shim is not this process's child, or no longer. Owns what the absence of a shim
-//! means; the waiting itself is the kernel's.
+//! Waiting for the end of a pod. Owns what the absence of a supervisor means; the waiting itself is the kernel's.
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 
+use nix::libc;
 use orlop_core::error::{Class, Problem};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
 use super::failure::{During, Failure};
-use super::identity::{self, Identity};
+use super::identity;
 use super::orphans;
-use super::record::{Claim, Directory, ExitRecord, LockRegion, ShimState};
+use super::record::{Claim, Directory, DirectoryState, ExitRecord, LockRegion};
 use super::request;
 use crate::runtime::clock::now;
 use crate::runtime::pod::{PodExit, PodKey, PodResult};
@@ -23,13 +24,13 @@ pub(super) async fn end(key: &PodKey, directory: &Directory) -> Result<PodExit, 
             return Ok(ended(PodResult::Lost));
         }
         match directory.find()? {
-            ShimState::Ended(record) => return Ok(record.exit),
-            ShimState::Alive(shim) => until_dead(directory, shim).await?,
-            ShimState::Dead(claim) => {
+            DirectoryState::Ended(record) => return Ok(record.exit),
+            DirectoryState::Alive(_) => until_over(directory).await?,
+            DirectoryState::Dead(claim) => {
                 let directory = directory.clone();
                 return blocking(move || bury(&directory, &claim)).await;
             }
-            ShimState::Nothing => {
+            DirectoryState::Nothing => {
                 let (directory, key) = (directory.clone(), key.clone());
                 blocking(move || close(&directory, key)).await?;
             }
@@ -41,10 +42,10 @@ fn ended(result: PodResult) -> PodExit {
     PodExit { result, containers: Vec::new(), started_at: None, ended_at: now() }
 }
 
-/// Ends what a dead shim left behind and records that the pod is lost.
+/// Ends what a dead supervisor left behind and records that the pod is lost.
 fn bury(directory: &Directory, claim: &Claim) -> Result<PodExit, Failure> {
-    orphans::end(claim)?;
-    let result = match claim.shim {
+    orphans::end(directory, claim)?;
+    let result = match claim.supervisor {
         // Nothing ever ran, so a pod that was to end has ended.
         None if request::read(directory)?.stop.is_some() => PodResult::Cancelled,
         _ => PodResult::Lost,
@@ -53,7 +54,7 @@ fn bury(directory: &Directory, claim: &Claim) -> Result<PodExit, Failure> {
     Ok(directory.bury(record)?.exit)
 }
 
-/// Closes a directory in which nothing was ever started, so that no shim on its way can start anything after it was
+/// Closes a directory in which nothing was ever started, so that no supervisor on its way can start anything after it was
 /// said that there is no trace of the pod.
 fn close(directory: &Directory, key: PodKey) -> Result<(), Failure> {
     let locks = directory.locks()?;
@@ -61,32 +62,43 @@ fn close(directory: &Directory, key: PodKey) -> Result<(), Failure> {
     if directory.claim()?.is_none() && directory.exit()?.is_none() {
         let boot = identity::boot().during(|| "reading the boot of this machine".to_owned())?;
         let inode = Some(directory.inode()?);
-        let claim = Claim { key: Some(key), shim: None, boot, token: String::new(), cgroup: None, at: now(), inode };
+        let claim =
+            Claim { key: Some(key), supervisor: None, boot, token: String::new(), cgroup: None, at: now(), inode };
         directory.make_claim(&claim)?;
     }
     Ok(())
 }
 
-/// Waits until a shim is dead.
-async fn until_dead(directory: &Directory, shim: Identity) -> Result<(), Problem> {
-    match shim.open() {
-        Ok(Some(fd)) => readable(fd).await.during(|| format!("waiting for shim {shim}"))?,
-        // It is not to be seen from here though its lock is held: this may be another process id namespace, or the
-        // kernel too old to wait for a process. The lock goes with it.
-        Ok(None) => until_unlocked(directory).await?,
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => until_unlocked(directory).await?,
-        Err(error) => return Err(Failure { doing: format!("looking for shim {shim}"), source: error }.into()),
+/// Waits until the supervisor of a pod has let go of it: its end is written, or it is dead.
+async fn until_over(directory: &Directory) -> Result<(), Problem> {
+    let path = directory.life();
+    match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path) {
+        Ok(life) => Ok(closed(life).await.during(|| format!("reading `{}`", path.display()))?),
+        // It is gone with its supervisor's hold on it, or was removed by somebody else: the lock goes as well.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => until_unlocked(directory).await,
+        Err(error) => Err(Failure { doing: format!("opening `{}`", path.display()), source: error }.into()),
     }
-    Ok(())
 }
 
-/// Waits for a descriptor that is readable once its process is dead. It is no pipe, but the receiver of one is what
-/// waits for descriptors of any kind; nothing is read from it.
-async fn readable(process: OwnedFd) -> io::Result<()> {
-    pipe::Receiver::from_owned_fd_unchecked(process)?.readable().await
+/// Waits until the other end of a pipe is closed; nothing is written to it.
+async fn closed(mut life: File) -> io::Result<()> {
+    // Of an end that was closed before it was opened here there is no event.
+    if life.read(&mut [0]).is_ok_and(|len| len == 0) {
+        return Ok(());
+    }
+    let life = pipe::Receiver::from_file_unchecked(life)?;
+    loop {
+        life.readable().await?;
+        match life.try_read(&mut [0]) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
-/// Waits for the lock of a shim, in its own thread: it cannot be given up, and must not keep a program from ending.
+/// Waits for the lock of a supervisor, in its own thread: it cannot be given up, and must not keep a program from ending.
 async fn until_unlocked(directory: &Directory) -> Result<(), Problem> {
     let locks = directory.locks()?;
     let (sender, receiver) = oneshot::channel();

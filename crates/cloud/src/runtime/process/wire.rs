@@ -1,4 +1,4 @@
-//! What travels over sockets between runtime, shim and launcher. Owns the messages and their framing: a message is taken
+//! What travels over sockets between runtime, supervisor and launcher. Owns the messages and their framing: a message is taken
 //! whole or not at all. Secrets travel here and nowhere else.
 
 use std::fmt;
@@ -17,9 +17,9 @@ use crate::runtime::pod::{ContainerPlan, EnvText, Mount, PodKey};
 /// The longest message: 256 MiB.
 const MESSAGE_MAX: u64 = 256 * 1024 * 1024;
 
-/// What a shim is for.
+/// What a supervisor is asked for.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ShimCommand {
+pub(crate) enum SupervisorCommand {
     /// Keep a pod.
     Keep(Box<KeepOrder>),
     /// Try what this machine allows.
@@ -29,7 +29,7 @@ pub(crate) enum ShimCommand {
 /// A pod to keep.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct KeepOrder {
-    /// The time by which the runtime goes: the shim's from then on.
+    /// The time by which the runtime goes: the supervisor's from its first pod on.
     pub(crate) now: Time,
     pub(crate) key: PodKey,
     pub(crate) directory: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) struct KeepOrder {
     pub(crate) paths: Paths,
     /// Where the pod's control group is made.
     pub(crate) cgroup_parent: Option<PathBuf>,
-    /// Names of variables of the shim's own environment that containers see.
+    /// Names of variables of the supervisor's own environment that containers see.
     pub(crate) inherit: Vec<String>,
 }
 
@@ -113,12 +113,12 @@ impl From<&ContainerPlan> for Container {
     }
 }
 
-/// What a shim answers to [`ShimCommand::Keep`].
+/// What a supervisor answers to [`SupervisorCommand::Keep`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum KeepReply {
     /// It has the pod.
     Claimed(Identity),
-    /// Another shim has or had it.
+    /// Another supervisor has or had it.
     Taken,
     /// It cannot keep the pod, and did not claim it: the kind of error and a message.
     Refused(Option<i32>, String),
@@ -127,14 +127,16 @@ pub(crate) enum KeepReply {
 /// A container's process to become.
 #[derive(Debug)]
 pub(crate) struct LaunchOrder {
-    /// Process id of the shim.
-    pub(crate) shim: i32,
+    /// Process id of the supervisor.
+    pub(crate) supervisor: i32,
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<Variable>,
     pub(crate) working_dir: String,
     pub(crate) user: Option<u32>,
     pub(crate) group: Option<u32>,
     pub(crate) further_groups: Vec<u32>,
+    /// Open files, at most.
+    pub(crate) files: u64,
     /// What to see instead of the machine's file system.
     pub(crate) view: Option<View>,
 }
@@ -185,7 +187,7 @@ pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Op
     from.read_exact(&mut length[1..])?;
     let length = u64::from_le_bytes(length);
     if length > MESSAGE_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no order for a shim"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no order for a supervisor"));
     }
     let mut json = Vec::new();
     from.take(length).read_to_end(&mut json)?;

@@ -27,7 +27,7 @@ pub(super) struct Places<'a> {
     pub(super) artifacts: Option<&'a Path>,
     /// The worker's name.
     pub(super) worker: &'a str,
-    /// Value of [`MARK`], where processes are recognised by it.
+    /// The variable by which processes are recognised, `NAME=value`, where they are.
     pub(super) mark: Option<&'a str>,
 }
 
@@ -77,8 +77,8 @@ pub(super) fn environment(plan: &AttemptPlan, places: Places<'_>) -> Vec<(String
     if !plan.correlation_id.is_empty() {
         add("ORLOP_CORRELATION_ID", plan.correlation_id.clone());
     }
-    if let Some(mark) = places.mark {
-        add(MARK, mark.to_owned());
+    if let Some((name, value)) = places.mark.and_then(|mark| mark.split_once('=')) {
+        add(name, value.to_owned());
     }
     env
 }
@@ -160,7 +160,7 @@ mod tests {
             secrets: Some(Path::new("/s")),
             artifacts: plan.artifacts.as_deref(),
             worker: "w1",
-            mark: Some("m"),
+            mark: Some("ORLOP_REF=m"),
         };
         let lines: Vec<String> =
             environment(&plan, places).iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -69,7 +69,7 @@ async fn restarts_in_place_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn deadline_is_kept_by_the_shim() {
+async fn deadline_is_kept_by_the_supervisor() {
     let mut bed = PodFixture::new("sleep 1000");
     bed.plan.active_deadline = Some(Duration::from_millis(300));
     let exit = bed.run().await;
@@ -183,7 +183,7 @@ async fn a_frozen_pod_can_be_stopped_and_one_frozen_before_its_start_waits() {
     let bed = PodFixture::new("echo ran");
     bed.freeze(true).await;
     bed.start().await;
-    assert!(is_alive(bed.shim()) && bed.out().is_empty());
+    assert!(is_alive(bed.supervisor()) && bed.out().is_empty());
     bed.freeze(false).await;
     assert_eq!((reason(&bed.wait().await), bed.out().len()), ("Succeeded", 1));
 }

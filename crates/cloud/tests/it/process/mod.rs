@@ -18,14 +18,14 @@ use orlop_cloud::runtime::logs::read::read_all;
 use orlop_cloud::runtime::pod::{
     ContainerPlan, EnvText, HostNamespaces, Mount, PodExit, PodKey, PodPlan, PodResult, PodRuntime,
 };
-use orlop_cloud::runtime::process::{Paths, ProcessOptions, ProcessRuntime, ShimProgram};
+use orlop_cloud::runtime::process::{Paths, ProcessOptions, ProcessRuntime, RoleProgram};
 use orlop_core::attempt::AttemptKey;
 use tempfile::TempDir;
 
 /// Nothing in these tests takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The example program, which has a shim. A whole `cargo test` builds it, one with a filter does not: then it may be
+/// The example program, which has a supervisor. A whole `cargo test` builds it, one with a filter does not: then it may be
 /// older than what is tested, and is built here.
 pub(crate) fn program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -133,9 +133,9 @@ impl PodFixture {
         until(|| self.out().iter().any(|line| line == wanted)).await;
     }
 
-    /// Process id of the shim.
-    pub(crate) fn shim(&self) -> i32 {
-        i32::try_from(self.claim()["shim"]["pid"].as_i64().unwrap()).unwrap()
+    /// Process id of the supervisor.
+    pub(crate) fn supervisor(&self) -> i32 {
+        i32::try_from(self.claim()["supervisor"]["pid"].as_i64().unwrap()).unwrap()
     }
 
     pub(crate) fn claim(&self) -> serde_json::Value {
@@ -151,7 +151,7 @@ pub(crate) fn runtime_with(choose: impl FnOnce(&mut ProcessOptions)) -> ProcessR
     let mut options = ProcessOptions::default();
     options.restart_delays = vec![Duration::from_millis(20)];
     choose(&mut options);
-    ProcessRuntime::with_options(ShimProgram { path: program(), args: vec!["__shim".into()] }, options)
+    ProcessRuntime::with_options(RoleProgram { path: program(), args: vec!["__supervisor".into()] }, options)
 }
 
 pub(crate) fn plan(dir: &Path, script: &str) -> PodPlan {

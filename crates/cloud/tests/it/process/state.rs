@@ -1,9 +1,9 @@
-//! The state in which programs start: what a runtime, a shim or a supervisor sets for itself reaches none of them.
+//! The state in which programs start: what a runtime, a supervisor or a supervisor sets for itself reaches none of them.
 
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{SigSet, Signal};
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::JobRuntime;
 use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions};
 use orlop_core::task::Run;
@@ -28,6 +28,9 @@ fn common(mut state: Value) -> Value {
     for chosen in ["environment", "umask", "oomScoreAdj", "leadsGroup", "open"] {
         state.as_object_mut().unwrap().remove(chosen);
     }
+    // Two signals are the C library's own: whether they are ignored passes on, and no program can choose it.
+    let ignored = u64::from_str_radix(state["signals"]["SigIgn"].as_str().unwrap(), 16).unwrap();
+    state["signals"]["SigIgn"] = (ignored & !(0b11 << 31)).into();
     state
 }
 
@@ -40,7 +43,7 @@ async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
     let _ = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     // A worker limits its own process, and with it all that this test starts.
     let supervisor = |options: &mut ProcessOptions| {
-        options.supervisor = Some(ShimProgram { path: program(), args: vec!["__supervisor".into()] });
+        options.supervisor = Some(RoleProgram { path: program(), args: vec!["__supervisor".into()] });
     };
     let machines = [
         ("a worker", Machine::new(), false),
@@ -49,7 +52,7 @@ async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
             "a launcher",
             Machine::with(|options| {
                 supervisor(options);
-                options.launcher = Some(ShimProgram { path: program(), args: vec!["__launcher".into()] });
+                options.launcher = Some(RoleProgram { path: program(), args: vec!["__launcher".into()] });
                 options.limits = Limits::from([(Limit::Core, 0)]);
             }),
             true,
@@ -69,9 +72,9 @@ async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
     blocked.thread_unblock().unwrap();
 
     assert_eq!(pod["open"], serde_json::json!([0, 1, 2]));
-    assert_eq!(common(pod.clone()), common(bare.clone()), "a shim");
+    assert_eq!(common(pod.clone()), common(bare.clone()), "a supervisor");
     assert_eq!((&pod["umask"], &pod["leadsGroup"]), (&bare["umask"], &true.into()));
-    // The shim is to be the last of the pod that is killed for memory.
+    // The supervisor is to be the last of the pod that is killed for memory.
     assert_eq!(pod["oomScoreAdj"], "100");
     for (whose, job) in jobs {
         assert_eq!(common(job.clone()), common(bare.clone()), "{whose}");

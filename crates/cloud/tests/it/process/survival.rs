@@ -13,7 +13,7 @@ use orlop_cloud::runtime::pod::{PodPlan, PodResult, PodRuntime};
 use orlop_cloud::runtime::process::{Paths, ProcessRuntime};
 use orlop_core::error::Class;
 
-use super::{PodFixture, StartSignal, in_time, is_alive, plan, program, reason, runtime, state, until, with_text};
+use super::{PodFixture, in_time, is_alive, plan, program, reason, runtime, state, until, with_text};
 
 /// Moments of a life that are tried in the long mode, evenly spread over it.
 const ROUNDS: u32 = 40;
@@ -29,10 +29,10 @@ fn kill_hard(pid: i32) {
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }
 
-/// Stops the shim of a bed, and waits until it stands still.
-async fn stop_shim(bed: &PodFixture) {
-    kill(Pid::from_raw(bed.shim()), Signal::SIGSTOP).unwrap();
-    until(|| state(bed.shim()) == Some('T')).await;
+/// Stops the supervisor of a bed, and waits until it stands still.
+async fn stop_supervisor(bed: &PodFixture) {
+    kill(Pid::from_raw(bed.supervisor()), Signal::SIGSTOP).unwrap();
+    until(|| state(bed.supervisor()) == Some('T')).await;
 }
 
 /// The example program as the parent of a pod in this directory.
@@ -99,7 +99,7 @@ async fn waiting_can_be_given_up_and_begun_again() {
 }
 
 #[tokio::test]
-async fn a_dead_shim_is_lost_and_leaves_nothing() {
+async fn a_dead_supervisor_is_lost_and_leaves_nothing() {
     let mark = "orlop-test-orphan-3";
     let bed = PodFixture::new(&format!(
         "(setsid env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' </dev/null >/dev/null 2>&1 &); \
@@ -113,7 +113,7 @@ async fn a_dead_shim_is_lost_and_leaves_nothing() {
         assert_eq!(with_text(mark), Vec::<i32>::new());
         exit
     };
-    let (exit, ()) = tokio::join!(wait, async { kill_hard(bed.shim()) });
+    let (exit, ()) = tokio::join!(wait, async { kill_hard(bed.supervisor()) });
     assert_eq!(exit.result, PodResult::Lost);
     assert_eq!(bed.wait().await, exit);
     // It never runs again.
@@ -122,12 +122,12 @@ async fn a_dead_shim_is_lost_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn the_main_process_dies_with_its_shim_before_anybody_looks() {
+async fn the_main_process_dies_with_its_supervisor_before_anybody_looks() {
     let bed = PodFixture::new("echo $$; sleep 1000; :");
     bed.start().await;
     until(|| !bed.out().is_empty()).await;
     let pid: i32 = bed.out()[0].parse().unwrap();
-    kill_hard(bed.shim());
+    kill_hard(bed.supervisor());
     until(|| !is_alive(pid)).await;
     assert_eq!(bed.wait().await.result, PodResult::Lost);
 }
@@ -199,8 +199,8 @@ async fn a_parent_killed_at_any_moment_leaves_one_run_or_none() {
 }
 
 #[tokio::test]
-async fn a_shim_killed_at_any_moment_is_lost_or_done_and_leaves_nothing() {
-    let mark = "orlop-test-shim-4";
+async fn a_supervisor_killed_at_any_moment_is_lost_or_done_and_leaves_nothing() {
+    let mark = "orlop-test-supervisor-4";
     let script = format!("setsid sh -c ': {mark}; sleep 1000; :' & : {mark}; sleep 0.005");
     for groups in [true, false] {
         let begun = Instant::now();
@@ -214,7 +214,7 @@ async fn a_shim_killed_at_any_moment_is_lost_or_done_and_leaves_nothing() {
             }
             bed.start().await;
             std::thread::sleep(whole * round / ROUNDS);
-            match kill(Pid::from_raw(bed.shim()), Signal::SIGKILL) {
+            match kill(Pid::from_raw(bed.supervisor()), Signal::SIGKILL) {
                 Ok(()) | Err(Errno::ESRCH) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -243,7 +243,7 @@ fn without_groups() -> ProcessRuntime {
 }
 
 #[tokio::test]
-async fn a_dead_shim_without_groups_or_namespaces_leaves_nothing_either() {
+async fn a_dead_supervisor_without_groups_or_namespaces_leaves_nothing_either() {
     let mark = "orlop-test-bare-5";
     let mut bed = PodFixture::new(&format!(
         "(setsid sh -c ': {mark}; sleep 1000; :' </dev/null >/dev/null 2>&1 &); sh -c ': {mark}; sleep 1000; :' & \
@@ -256,23 +256,23 @@ async fn a_dead_shim_without_groups_or_namespaces_leaves_nothing_either() {
     bed.start().await;
     bed.line("ready").await;
     until(|| with_text(mark).len() >= 4).await;
-    kill_hard(bed.shim());
+    kill_hard(bed.supervisor());
     assert_eq!(bed.wait().await.result, PodResult::Lost);
     assert_eq!(with_text(mark), Vec::<i32>::new());
 }
 
 #[tokio::test]
-async fn a_shim_told_to_end_ends_its_pod_as_lost() {
+async fn a_supervisor_told_to_end_ends_its_pod_as_lost() {
     let bed = PodFixture::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
     bed.start().await;
     bed.line("ready").await;
-    kill(Pid::from_raw(bed.shim()), Signal::SIGTERM).unwrap();
+    kill(Pid::from_raw(bed.supervisor()), Signal::SIGTERM).unwrap();
     assert_eq!(bed.wait().await.result, PodResult::Lost);
     assert!(bed.out().contains(&"asked".to_owned()));
 }
 
 #[tokio::test]
-async fn a_parent_that_ignores_its_children_has_shims_that_do_not() {
+async fn a_parent_that_ignores_its_children_has_supervisors_that_do_not() {
     let bed = bed();
     let mut command = Command::new("env");
     command.arg("--ignore-signal=CHLD").arg(program()).arg(&bed.plan.directory);
@@ -281,33 +281,59 @@ async fn a_parent_that_ignores_its_children_has_shims_that_do_not() {
 }
 
 #[tokio::test]
-async fn pods_outlive_the_server_of_their_shims_and_another_one_starts_the_next() {
-    let mut bed = PodFixture::new("echo ready; while [ ! -e /orlop-go/go ]; do sleep 0.01; done; exit 4");
-    let gate = StartSignal::of(&mut bed);
+async fn a_supervisor_that_died_is_replaced_and_its_pods_alone_are_lost() {
+    let bed = PodFixture::new("echo ready; sleep 1000");
     bed.start().await;
     bed.line("ready").await;
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", bed.shim())).unwrap();
-    let parent = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
-    let server = parent.parse().unwrap();
-    kill_hard(server);
-    until(|| !is_alive(server)).await;
-    let mut other = plan(bed.dir.path(), "exit 5");
-    (other.directory, other.key.pod) = (bed.dir.path().join("other"), 1);
-    std::fs::create_dir(&other.directory).unwrap();
-    in_time(bed.runtime.start(&other)).await.unwrap();
-    let exit = in_time(bed.runtime.wait(&other.key, &other.directory)).await.unwrap();
-    assert_eq!(exit.containers[0].exit_code, 5);
-    gate.open();
-    assert_eq!(bed.wait().await.containers[0].exit_code, 4);
+    let other = |name: &str, number, script| {
+        let mut other = plan(bed.dir.path(), script);
+        (other.directory, other.key.pod) = (bed.dir.path().join(name), number);
+        std::fs::create_dir(&other.directory).unwrap();
+        other
+    };
+    let together = other("together", 1, "sleep 1000");
+    in_time(bed.runtime.start(&together)).await.unwrap();
+    let supervisor = bed.supervisor();
+    kill_hard(supervisor);
+    until(|| !is_alive(supervisor)).await;
+    let after = other("after", 2, "exit 5");
+    in_time(bed.runtime.start(&after)).await.unwrap();
+    let end = async |plan: &PodPlan| in_time(bed.runtime.wait(&plan.key, &plan.directory)).await.unwrap();
+    assert_eq!(end(&after).await.containers[0].exit_code, 5);
+    assert_eq!(end(&together).await.result, PodResult::Lost);
+    assert_eq!(bed.wait().await.result, PodResult::Lost);
 }
 
-/// A program may stop its shim, which then does not look at what is asked of it.
 #[tokio::test]
-async fn a_pod_whose_shim_is_stopped_ends_when_it_is_asked_to() {
+async fn one_supervisor_keeps_all_pods_of_a_runtime() {
+    let runtime = runtime(None);
+    let dir = tempfile::tempdir().unwrap();
+    let mut plans = Vec::new();
+    for number in 0..20 {
+        let mut plan = plan(dir.path(), "sleep 0.2; exit 3");
+        (plan.directory, plan.key.pod) = (dir.path().join(format!("pod-{number}")), number);
+        std::fs::create_dir(&plan.directory).unwrap();
+        in_time(runtime.start(&plan)).await.unwrap();
+        plans.push(plan);
+    }
+    let mut supervisors = std::collections::BTreeSet::new();
+    for plan in &plans {
+        let exit = in_time(runtime.wait(&plan.key, &plan.directory)).await.unwrap();
+        assert_eq!(exit.containers[0].exit_code, 3);
+        let claim: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(plan.directory.join("claim")).unwrap()).unwrap();
+        supervisors.insert(claim["supervisor"].to_string());
+    }
+    assert_eq!(supervisors.len(), 1, "{supervisors:?}");
+}
+
+/// A program may stop its supervisor, which then does not look at what is asked of it.
+#[tokio::test]
+async fn a_pod_whose_supervisor_is_stopped_ends_when_it_is_asked_to() {
     let bed = PodFixture::new("echo ready; trap '' TERM; while :; do sleep 0.1; done");
     bed.start().await;
     bed.line("ready").await;
-    stop_shim(&bed).await;
+    stop_supervisor(&bed).await;
     bed.stop(Duration::from_millis(200)).await;
     assert_eq!(bed.wait().await.result, PodResult::Cancelled);
     // One that is stopped again although it was told is killed, and its pod with it.
@@ -316,7 +342,7 @@ async fn a_pod_whose_shim_is_stopped_ends_when_it_is_asked_to() {
     bed.line("ready").await;
     bed.stop(Duration::from_secs(1000)).await;
     bed.line("told").await;
-    stop_shim(&bed).await;
+    stop_supervisor(&bed).await;
     bed.stop(Duration::from_secs(1000)).await;
     assert_eq!(bed.wait().await.result, PodResult::Lost);
 }

@@ -1,11 +1,11 @@
-//! Full and read-only disks, programs that are no shim, and machines that allow little.
+//! Full and read-only disks, programs that are no supervisor, and machines that allow little.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use orlop_cloud::runtime::pod::{PodResult, PodRuntime};
-use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram};
+use orlop_cloud::runtime::process::{ProcessRuntime, RoleProgram};
 use orlop_core::error::Class;
 
 use super::{PodFixture, in_time, plan, reason, runtime};
@@ -109,33 +109,33 @@ async fn a_disk_without_room_or_read_only_refuses_the_start() {
 }
 
 #[tokio::test]
-async fn programs_that_are_no_shim_are_named() {
+async fn programs_that_are_no_supervisor_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(dir.path(), "true");
     std::fs::create_dir(&plan.directory).unwrap();
     let start = |path: &str| {
-        let runtime = ProcessRuntime::new(ShimProgram { path: path.into(), args: vec!["__shim".into()] });
+        let runtime = ProcessRuntime::new(RoleProgram { path: path.into(), args: vec!["__supervisor".into()] });
         let plan = plan.clone();
         async move { in_time(runtime.start(&plan)).await.unwrap_err().to_string() }
     };
-    insta::assert_snapshot!(start("/no/such/program").await, @"the shim program `/no/such/program` cannot be run");
-    insta::assert_snapshot!(start("/bin/false").await, @"`/bin/false` does not work as a shim: it ended without an answer");
+    insta::assert_snapshot!(start("/no/such/program").await, @"the supervisor program `/no/such/program` cannot be run");
+    insta::assert_snapshot!(start("/bin/false").await, @"`/bin/false` does not work as a supervisor: it ended without an answer");
     let error = start("/bin/ls").await;
-    assert!(error.contains("does not work as a shim: ") && error.contains("__shim"), "{error}");
+    assert!(error.contains("does not work as a supervisor: ") && error.contains("__supervisor"), "{error}");
 }
 
 #[tokio::test]
-async fn a_shim_started_by_hand_says_so() {
+async fn a_supervisor_started_by_hand_says_so() {
     let run = |input: &str| {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("in");
         std::fs::write(&file, input).unwrap();
-        Command::new(super::program()).arg("__shim").stdin(std::fs::File::open(&file).unwrap()).output().unwrap()
+        Command::new(super::program()).arg("__supervisor").stdin(std::fs::File::open(&file).unwrap()).output().unwrap()
     };
     assert_eq!(run("").status.code(), Some(2));
-    let output = run("hello shim, do something\n");
+    let output = run("hello supervisor, do something\n");
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @"a shim takes its orders from the runtime over a socket: Socket operation on non-socket (os error 88)");
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @"a supervisor takes its orders from the runtime over a socket: Socket operation on non-socket (os error 88)");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{AttemptEnd, AttemptPlan, JobRuntime, Secret, User};
 use orlop_core::spec::job::SecretAs;
@@ -17,7 +17,7 @@ use crate::process::program;
 const USER: User = User { uid: 54_321, gid: 54_322 };
 
 fn helped(options: &mut ProcessOptions) {
-    options.launcher = Some(ShimProgram { path: program(), args: vec!["__launcher".into()] });
+    options.launcher = Some(RoleProgram { path: program(), args: vec!["__launcher".into()] });
 }
 
 /// A machine whose attempts run as users; none where this test is not root's.
@@ -31,7 +31,7 @@ fn of_users() -> Option<Machine> {
     Some(Machine::with(|options| {
         helped(options);
         options.users = true;
-        options.supervisor = Some(ShimProgram { path: program(), args: vec!["__supervisor".into()] });
+        options.supervisor = Some(RoleProgram { path: program(), args: vec!["__supervisor".into()] });
         // It can be passed, and no more.
         let above = options.work.parent().unwrap();
         fs::set_permissions(above, fs::Permissions::from_mode(0o711)).unwrap();

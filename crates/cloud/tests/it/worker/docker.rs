@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters as query;
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
 use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, Secret};
 use orlop_core::error::Class;
@@ -77,7 +77,7 @@ impl Machine {
 /// With a supervisor, which is what an agent has.
 fn supervised(options: &mut ContainerOptions) {
     options.address = address();
-    options.supervisor = Some(ShimProgram { path: program(), args: vec!["__supervisor".into()] });
+    options.supervisor = Some(RoleProgram { path: program(), args: vec!["__supervisor".into()] });
 }
 
 async fn on_a_machine<F: Future<Output = ()>>(test: &str, run: impl FnOnce(Machine) -> F) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::process::{Enforce, ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{Cause, JobRuntime};
 use orlop_core::task::TaskEnd;
@@ -32,7 +32,7 @@ fn parent(name: &str) -> Option<Parent> {
 
 fn grouped(options: &mut ProcessOptions, parent: &Parent) {
     options.cgroup = Some(parent.0.clone());
-    options.launcher = Some(ShimProgram { path: program(), args: vec!["__launcher".into()] });
+    options.launcher = Some(RoleProgram { path: program(), args: vec!["__launcher".into()] });
 }
 
 fn groups(parent: &Parent) -> usize {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState};
 use orlop_cloud::segment::read::scan;
@@ -17,7 +17,7 @@ use super::{Machine, plan};
 use crate::process::program;
 
 pub(crate) fn with_supervisor(options: &mut ProcessOptions) {
-    options.supervisor = Some(ShimProgram { path: program(), args: vec!["__supervisor".into()] });
+    options.supervisor = Some(RoleProgram { path: program(), args: vec!["__supervisor".into()] });
 }
 
 fn surviving(text: &str) -> AttemptPlan {
@@ -113,7 +113,7 @@ async fn an_attempt_that_its_supervisor_cannot_begin_ends_as_one_that_did_not_st
     let machine = Machine::with(|options| {
         // It lives, takes the order, and does nothing with it.
         let args = vec!["-c".into(), "exec cat >/dev/null".into()];
-        options.supervisor = Some(ShimProgram { path: "/bin/sh".into(), args });
+        options.supervisor = Some(RoleProgram { path: "/bin/sh".into(), args });
     });
     let job = surviving("echo never");
     let id = job.id;

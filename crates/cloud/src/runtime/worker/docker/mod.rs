@@ -35,7 +35,7 @@ use super::plan::AttemptPlan;
 use super::process::supervise::{Control, FollowerCommand, FollowerContext, Followers, Tools, write_lease};
 use super::{InUse, JobRuntime, Remains};
 use crate::runtime::logs::now;
-use crate::runtime::process::ShimProgram;
+use crate::runtime::process::RoleProgram;
 
 /// What may be chosen about a runtime of containers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub struct ContainerOptions {
     /// [`supervise::main`](super::process::supervise::main). None: their output in between is not seen, and those that
     /// must end without this program are refused.
     #[serde(skip)]
-    pub supervisor: Option<ShimProgram>,
+    pub supervisor: Option<RoleProgram>,
     /// Whether this is the runtime of a supervisor.
     #[serde(skip)]
     pub(in crate::runtime::worker) inside: bool,

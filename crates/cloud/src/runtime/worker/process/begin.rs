@@ -18,7 +18,7 @@ use super::unstartable::{self, CANNOT_RUN, Unstartable};
 use orlop_core::time::Time;
 
 use crate::runtime::logs::{Masker, now};
-use crate::runtime::process::cgroup::Cgroup;
+use crate::runtime::process::tree::Marks;
 use crate::runtime::worker::directories::{clear, hand_over};
 use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::event::Started;
@@ -105,7 +105,7 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
         }
     };
     match launch(&plan, shared, spawner, &dir, secrets.as_deref()) {
-        Ok(Launched { child, started, started_at, mark, group }) => {
+        Ok(Launched { child, started, started_at, marks }) => {
             let values = plan.secrets.iter().map(|secret| secret.value.as_str());
             let masker: Option<Arc<Masker>> = (!plan.secrets.is_empty()).then(|| Arc::new(masker(values)));
             let handle = child.pid.to_string();
@@ -117,9 +117,8 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
                 err: child.err,
                 dir,
                 secrets,
-                mark,
+                marks,
                 masker,
-                group,
                 started,
                 started_at,
             });
@@ -149,8 +148,7 @@ struct Launched {
     child: Child,
     started: Instant,
     started_at: Time,
-    mark: String,
-    group: Option<Cgroup>,
+    marks: Marks,
 }
 
 fn launch(
@@ -161,7 +159,6 @@ fn launch(
     secrets: Option<&Path>,
 ) -> Result<Launched, Refused> {
     let place = working_dir(plan, dir)?;
-    let mark = shared.mark(&plan.id);
     let home = dir.display().to_string();
     let places = Places {
         defaults: &[("PATH", environ::PATH.to_owned()), ("HOME", home), ("LANG", "C.UTF-8".to_owned())],
@@ -171,7 +168,7 @@ fn launch(
         // Where they are kept another user may not look; they are in the attempt's own directory too.
         artifacts: plan.artifacts.as_deref().map(|kept| if plan.user.is_some() { dir } else { kept }),
         worker: &shared.options.worker,
-        mark: Some(&mark),
+        mark: Some(&shared.mark(&plan.id)),
     };
     let env = environ::environment(plan, places);
     let path = env.iter().rev().find(|(name, _)| name == "PATH").map_or(environ::PATH, |(_, value)| value);
@@ -206,7 +203,7 @@ fn launch(
     let (started, started_at) = (Instant::now(), now());
     let command = Command { argv: &argv, env: &encoded, path, dir: place, owner: plan.user };
     match spawner.spawn(&command) {
-        Ok(child) => Ok(Launched { child, started, started_at, mark, group }),
+        Ok(child) => Ok(Launched { child, started, started_at, marks: shared.marks(&plan.id, group) }),
         Err(error) => {
             // Nothing is in it.
             drop(group.map(|group| group.remove()));

@@ -96,12 +96,12 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::process::ShimProgram;
+    use crate::runtime::process::RoleProgram;
 
     #[test]
     fn required_limits_are_those_of_processes_too() {
         let mut options = ProcessOptions::new("w", "/nowhere");
-        options.launcher = Some(ShimProgram { path: "/bin/true".into(), args: Vec::new() });
+        options.launcher = Some(RoleProgram { path: "/bin/true".into(), args: Vec::new() });
         options.enforce = Enforce::Require;
         let all = Limits { parent: None, cpu: true, memory: true, pids: true };
         assert!(judge(&options, &all).is_ok());

@@ -13,7 +13,6 @@ use orlop_core::task::TaskRef;
 use super::{Shared, usage};
 use crate::runtime::process::identity::{Stat, processes};
 use crate::runtime::worker::InUse;
-use crate::runtime::worker::environ::MARK;
 
 /// What these attempts use; those of which nothing runs are left out.
 ///
@@ -26,7 +25,7 @@ pub(super) fn look(shared: &Shared, ids: &[TaskRef]) -> io::Result<Vec<(TaskRef,
         let group = shared.groups.as_ref().map(|groups| groups.group(id));
         match group.and_then(|group| group.in_use()) {
             Some((cpu_ms, memory_bytes)) => drop(found.insert(*id, InUse { cpu_ms, memory_bytes })),
-            None => drop(loose.insert(format!("{MARK}={}", shared.mark(id)).into_bytes(), *id)),
+            None => drop(loose.insert(shared.mark(id).into_bytes(), *id)),
         }
     }
     if !loose.is_empty() {

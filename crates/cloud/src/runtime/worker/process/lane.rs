@@ -1,17 +1,12 @@
-//! One thread that starts attempts and keeps them to their end. Owns waiting (processes, pipes, timers, orders) and the
-//! order of reports; what happens in an attempt's life is [`Life`]'s.
+//! One thread that starts attempts and keeps them to their end. Owns the order of reports; what happens in an attempt's life is
+//! [`Life`]'s.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use orlop_core::spec::job::OnFull;
 use orlop_core::task::TaskRef;
 
@@ -19,6 +14,8 @@ use super::life::Life;
 use super::spawn::Spawner;
 use super::{Shared, begin};
 use crate::runtime::logs::now;
+use crate::runtime::process::tree::Others;
+use crate::runtime::process::watcher::{Kind, Mailbox, Watcher};
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::{AttemptEnd, Cause, LogCapacity, LogChunk};
 use crate::runtime::worker::plan::AttemptPlan;
@@ -26,12 +23,6 @@ use crate::runtime::worker::verdict::Why;
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
-/// What a descriptor of a life is, in the lowest bits of its number.
-const OUT: u64 = 0;
-const ERR: u64 = 1;
-const END: u64 = 2;
-/// The number of the descriptor that wakes a lane.
-const WAKE: u64 = u64::MAX;
 
 /// What a lane is asked to do.
 #[derive(Debug)]
@@ -42,58 +33,17 @@ pub(super) enum LaneCommand {
     Stop,
 }
 
-/// The way to a thread: orders, and a bell that wakes it.
-#[derive(Debug)]
-pub(in crate::runtime::worker) struct Mailbox<O> {
-    orders: Mutex<VecDeque<O>>,
-    bell: EventFd,
-    rung: AtomicBool,
-    /// Attempts it was given and that have not ended.
-    pub(in crate::runtime::worker) load: AtomicUsize,
-}
-
-impl<O> Mailbox<O> {
-    pub(in crate::runtime::worker) fn new() -> io::Result<Arc<Self>> {
-        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let (orders, rung, load) = (Mutex::default(), AtomicBool::new(false), AtomicUsize::new(0));
-        Ok(Arc::new(Self { orders, bell, rung, load }))
-    }
-
-    pub(in crate::runtime::worker) fn send(&self, order: O) {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
-        if !self.rung.swap(true, Ordering::SeqCst) {
-            // A counter at its limit rings as well.
-            let _ = self.bell.write(1);
-        }
-    }
-
-    pub(in crate::runtime::worker) fn take(&self) -> VecDeque<O> {
-        std::mem::take(&mut *self.orders.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Readable when there is something.
-    pub(in crate::runtime::worker) const fn bell(&self) -> &EventFd {
-        &self.bell
-    }
-
-    pub(in crate::runtime::worker) fn silence(&self) {
-        let _ = self.bell.read();
-        self.rung.store(false, Ordering::SeqCst);
-    }
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Lane {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox<LaneCommand>>,
     spawner: Spawner,
-    epoll: Epoll,
-    /// By a number that is never used again.
+    watcher: Watcher,
+    /// The number of the mailbox.
+    bell: u64,
     lives: BTreeMap<u64, Life>,
     numbers: BTreeMap<TaskRef, u64>,
-    timers: BTreeSet<(Instant, u64)>,
-    next: u64,
     /// Whether this is the first thread of the program, whose children are not all orphans.
     first_thread: bool,
     starters: BTreeSet<i32>,
@@ -101,21 +51,27 @@ pub(super) struct Lane {
     reported: bool,
 }
 
+/// What a lane knows beside one of its attempts.
+fn others<'a>(shared: &'a Shared, starters: &'a BTreeSet<i32>) -> Others<'a> {
+    let alone = shared.options.exclusive && shared.live.load(Ordering::Relaxed) == 1;
+    Others { orphans: &shared.orphans, starters, alone }
+}
+
 impl Lane {
     /// For the calling thread.
     pub(super) fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox<LaneCommand>>) -> io::Result<Self> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(&mailbox.bell, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
+        let mut watcher = Watcher::new()?;
+        let bell = watcher.number();
+        watcher.watch(mailbox.bell(), bell, Kind::Out)?;
         let first_thread = u32::try_from(nix::unistd::gettid().as_raw()).is_ok_and(|id| id == std::process::id());
         Ok(Self {
             shared,
             mailbox,
             spawner: Spawner::new()?,
-            epoll,
+            watcher,
+            bell,
             lives: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            timers: BTreeSet::new(),
-            next: 0,
             first_thread,
             starters: BTreeSet::new(),
             buffer: vec![0; READ],
@@ -125,7 +81,6 @@ impl Lane {
 
     /// Works until it gets the command to stop.
     pub(super) fn run(&mut self) -> io::Result<()> {
-        let mut events = [EpollEvent::empty(); 64];
         loop {
             for order in self.mailbox.take() {
                 match order {
@@ -139,26 +94,10 @@ impl Lane {
             if std::mem::take(&mut self.reported) {
                 self.shared.events.flush();
             }
-            let found = match self.epoll.wait(&mut events, self.timeout()) {
-                Ok(found) => found,
-                Err(Errno::EINTR) => 0,
-                Err(error) => return Err(error.into()),
-            };
-            for event in events.iter().take(found) {
-                match event.data() {
-                    WAKE => self.mailbox.silence(),
-                    data => self.ready(data >> 2, data & 3),
-                }
+            for (number, kind) in self.watcher.wait()? {
+                if number == self.bell { self.mailbox.silence() } else { self.ready(number, kind) }
             }
         }
-    }
-
-    fn timeout(&self) -> EpollTimeout {
-        let Some((at, _)) = self.timers.first() else { return EpollTimeout::NONE };
-        let left = at.saturating_duration_since(Instant::now());
-        // Rounded up, so that what is due is due when this returns.
-        let millis = left.as_nanos().div_ceil(1_000_000).min(60_000);
-        EpollTimeout::try_from(u32::try_from(millis).unwrap_or(60_000)).unwrap_or(EpollTimeout::ZERO)
     }
 
     fn start(&mut self, plan: AttemptPlan) {
@@ -170,10 +109,9 @@ impl Lane {
             Ok((life, started)) => {
                 self.shared.live.fetch_add(1, Ordering::Relaxed);
                 if self.first_thread {
-                    self.starters.insert(life.body.pid);
+                    self.starters.insert(life.process.pid);
                 }
-                self.next += 1;
-                let number = self.next;
+                let number = self.watcher.number();
                 let watched = self.watch(number, &life);
                 self.numbers.insert(id, number);
                 self.lives.insert(number, life);
@@ -201,14 +139,14 @@ impl Lane {
     }
 
     fn watch(&self, number: u64, life: &Life) -> nix::Result<()> {
-        self.epoll.add(life.body.end.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, (number << 2) | END))?;
+        self.watcher.watch(&life.process.end, number, Kind::End)?;
         self.watch_pipes(number, life)
     }
 
     fn watch_pipes(&self, number: u64, life: &Life) -> nix::Result<()> {
-        for (pipe, kind) in life.pipes.iter().zip([OUT, ERR]) {
+        for (pipe, kind) in life.process.pipes.iter().zip([Kind::Out, Kind::Err]) {
             if let Some(pipe) = pipe {
-                self.epoll.add(pipe, EpollEvent::new(EpollFlags::EPOLLIN, (number << 2) | kind))?;
+                self.watcher.watch(pipe, number, kind)?;
             }
         }
         Ok(())
@@ -217,16 +155,15 @@ impl Lane {
     fn end(&mut self, id: &TaskRef, cause: Cause, grace: Duration) {
         let Some(number) = self.numbers.get(id).copied() else { return };
         if let Some(life) = self.lives.get_mut(&number) {
-            life.ask(Why::Asked(cause), grace, Instant::now(), &self.shared);
+            life.ask(Why::Asked(cause), grace, Instant::now(), others(&self.shared, &self.starters));
         }
         self.settle(number);
     }
 
     fn resume(&mut self, id: &TaskRef) {
         let Some(number) = self.numbers.get(id).copied() else { return };
-        if let Some(life) = self.lives.get_mut(&number).filter(|life| life.paused) {
-            life.paused = false;
-        }
+        let Some(life) = self.lives.get_mut(&number).filter(|life| life.paused) else { return };
+        life.paused = false;
         let watched = self.lives.get(&number).map_or(Ok(()), |life| self.watch_pipes(number, life));
         if let Err(error) = watched {
             tracing::error!(attempt = %id, %error, "the output of an attempt cannot be waited for");
@@ -234,17 +171,19 @@ impl Lane {
     }
 
     /// A descriptor of a life has something to say.
-    fn ready(&mut self, number: u64, kind: u64) {
+    fn ready(&mut self, number: u64, kind: Kind) {
         let Some(life) = self.lives.get_mut(&number) else { return };
-        let at = Instant::now();
-        if kind == END {
+        let (at, others) = (Instant::now(), others(&self.shared, &self.starters));
+        if kind == Kind::End {
             // It stays readable; the process is reaped when nothing else is left of the attempt.
-            let _ = self.epoll.delete(life.body.end.as_fd());
-            life.died(at, &self.shared, &self.starters);
+            self.watcher.forget(&life.process.end);
+            life.died(at, others);
         } else {
-            let which = if kind == OUT { 0 } else { 1 };
-            if !life.read(which, &mut self.buffer, at, &self.shared) {
-                forget(&self.epoll, life.pipes.get_mut(which).and_then(Option::take));
+            let which = usize::from(kind == Kind::Err);
+            if !life.read(which, &mut self.buffer, at, others)
+                && let Some(pipe) = life.process.pipes.get_mut(which).and_then(Option::take)
+            {
+                self.watcher.forget(&pipe);
             }
         }
         self.settle(number);
@@ -253,11 +192,9 @@ impl Lane {
     /// Does what is due by time.
     fn ring(&mut self) {
         let at = Instant::now();
-        while let Some((due, number)) = self.timers.first().copied().filter(|(due, _)| *due <= at) {
-            self.timers.remove(&(due, number));
+        while let Some(number) = self.watcher.due(at) {
             let Some(life) = self.lives.get_mut(&number) else { continue };
-            life.armed = None;
-            life.tick(at, &self.shared, &self.starters);
+            life.tick(at, others(&self.shared, &self.starters));
             self.settle(number);
         }
     }
@@ -265,46 +202,29 @@ impl Lane {
     /// After something happened in a life: tells its output, sets its timer, and ends it when it is over.
     fn settle(&mut self, number: u64) {
         let Some(life) = self.lives.get_mut(&number) else { return };
-        let was_paused = life.paused;
         if !life.fresh.is_empty() {
             self.reported = true;
-            let room = tell(&self.shared, life.body.plan.id, std::mem::take(&mut life.fresh));
-            if room == LogCapacity::Full && life.body.plan.run.log.on_full == OnFull::Block {
+            let room = tell(&self.shared, life.plan.id, std::mem::take(&mut life.fresh));
+            if room == LogCapacity::Full && life.plan.run.log.on_full == OnFull::Block {
                 life.paused = true;
             }
         }
         if life.paused {
-            for pipe in life.pipes.iter().flatten() {
-                match self.epoll.delete(pipe) {
-                    Ok(()) | Err(Errno::ENOENT) => {}
-                    Err(error) => tracing::error!(%error, was_paused, "a pipe cannot be left alone"),
-                }
-            }
+            life.process.pipes.iter().flatten().for_each(|pipe| self.watcher.forget(pipe));
         }
-        if life.is_over() {
+        if life.process.is_over() {
             return self.bury(number);
         }
-        let due = life.due();
-        if due != life.armed {
-            if let Some(before) = life.armed {
-                self.timers.remove(&(before, number));
-            }
-            life.armed = due;
-            self.timers.extend(due.map(|due| (due, number)));
-        }
+        self.watcher.arm(number, life.due());
     }
 
     fn bury(&mut self, number: u64) {
         let Some(life) = self.lives.remove(&number) else { return };
-        for pipe in life.pipes.iter().flatten() {
-            let _ = self.epoll.delete(pipe);
-        }
-        if let Some(armed) = life.armed {
-            self.timers.remove(&(armed, number));
-        }
-        let (id, keep, pid) = (life.body.plan.id, life.body.plan.run.keep, life.body.pid);
+        life.process.pipes.iter().flatten().for_each(|pipe| self.watcher.forget(pipe));
+        self.watcher.arm(number, None);
+        let (id, keep, pid) = (life.plan.id, life.plan.run.keep, life.process.pid);
         self.numbers.remove(&id);
-        let (finished, fresh) = life.finish(&mut self.buffer, &self.shared);
+        let (finished, fresh) = life.finish(&mut self.buffer, others(&self.shared, &self.starters));
         self.starters.remove(&pid);
         // There may be no room: the last output of an attempt is reported all the same.
         let _ = tell(&self.shared, id, fresh);
@@ -321,14 +241,6 @@ impl Lane {
         self.shared.live.fetch_sub(1, Ordering::Relaxed);
         self.mailbox.load.fetch_sub(1, Ordering::Relaxed);
         self.shared.events.ended(id, finished.end);
-    }
-}
-
-/// Lets go of a pipe that has ended. A process that is being made in another thread has a copy of it for a moment, so
-/// that closing it alone would not end its events.
-fn forget(epoll: &Epoll, pipe: Option<File>) {
-    if let Some(pipe) = pipe {
-        let _ = epoll.delete(&pipe);
     }
 }
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::spawn::{BUSY_PAUSE, BUSY_TRIES, SHELL};
 use super::unstartable::{self, is_shell_script};
 use crate::runtime::confidential;
-use crate::runtime::process::ShimProgram;
+use crate::runtime::process::RoleProgram;
 use crate::runtime::worker::plan::User;
 
 /// Exit code of shells for a command that cannot be run.
@@ -140,7 +140,7 @@ impl Steps<'_> {
     }
 
     /// The command that takes these steps and becomes `program` with these arguments.
-    pub(super) fn wrap(&self, launcher: &ShimProgram, program: &CString, argv: &[CString]) -> io::Result<Vec<CString>> {
+    pub(super) fn wrap(&self, launcher: &RoleProgram, program: &CString, argv: &[CString]) -> io::Result<Vec<CString>> {
         let encode = |text: &OsStr| CString::new(text.as_encoded_bytes()).map_err(io::Error::from);
         let mut all = vec![encode(launcher.path.as_os_str())?];
         for argument in &launcher.args {

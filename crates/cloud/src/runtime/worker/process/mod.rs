@@ -10,13 +10,12 @@
 mod begin;
 mod group;
 mod in_use;
-pub(super) mod lane;
+mod lane;
 mod launcher;
 mod life;
 mod remains;
 mod spawn;
 pub mod supervise;
-mod sweep;
 mod unstartable;
 mod usage;
 
@@ -33,18 +32,21 @@ use orlop_core::error::{Class, Problem};
 use orlop_core::task::TaskRef;
 
 use self::group::Groups;
-use self::lane::{Lane, LaneCommand, Mailbox};
+use self::lane::{Lane, LaneCommand};
 pub use self::launcher::{Limit, Limits, launch};
 use self::supervise::{Control, FollowerContext, Followers, Tools};
-use self::sweep::Orphans;
 use super::directories::{Directories, memory_dir};
+use super::environ::MARK;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
 use super::{InUse, JobRuntime, Remains};
 use crate::runtime::blocking::blocking;
 use crate::runtime::confidential;
 use crate::runtime::logs::now;
-use crate::runtime::process::ShimProgram;
+use crate::runtime::process::RoleProgram;
+use crate::runtime::process::cgroup::Cgroup;
+use crate::runtime::process::tree::{Marks, Orphans};
+use crate::runtime::process::watcher::Mailbox;
 
 /// Open files of a process, at most.
 const FILES: u64 = 65_536;
@@ -85,7 +87,7 @@ pub struct ProcessOptions {
     pub lanes: usize,
     /// How the supervisor is started that keeps attempts which outlive this program: it calls [`supervise::main`]. None:
     /// such attempts end with this program, and those that must end without it are refused.
-    pub supervisor: Option<ShimProgram>,
+    pub supervisor: Option<RoleProgram>,
     /// Whether limits are enforced.
     pub enforce: Enforce,
     /// Control group below which those of attempts are made; no process is in it, and it is this program's. None: the
@@ -93,7 +95,7 @@ pub struct ProcessOptions {
     pub cgroup: Option<PathBuf>,
     /// How processes are started in a group, under limits or as other users: a program that calls [`launch`] when it is run
     /// with these arguments. None: no groups, and neither of the others.
-    pub launcher: Option<ShimProgram>,
+    pub launcher: Option<RoleProgram>,
     /// Limits of resources that every attempt gets, instead of no core dumps and at most 65 536 open files.
     pub limits: Limits,
     /// Whether attempts run as the users that their plans name, and none as this program's. This program must be root's.
@@ -160,9 +162,14 @@ impl Shared {
         self.directories.of(id)
     }
 
-    /// The value by which its processes are recognised.
+    /// The variable by which its processes are recognised, `NAME=value`.
     fn mark(&self, id: &TaskRef) -> String {
-        format!("{}/{id}", self.options.mark)
+        format!("{MARK}={}/{id}", self.options.mark)
+    }
+
+    /// By what all that comes of its process is recognised.
+    fn marks(&self, id: &TaskRef, group: Option<Cgroup>) -> Marks {
+        Marks { variable: self.mark(id), dir: self.real_work.join(id.to_string()), mount: None, group }
     }
 }
 

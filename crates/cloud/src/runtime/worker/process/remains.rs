@@ -9,10 +9,9 @@ use orlop_core::task::{TaskEnd, TaskRef};
 
 use super::Shared;
 use super::supervise::{self, Control};
-use super::sweep::{kill, marked, with_offspring};
 use crate::runtime::logs::now;
 use crate::runtime::process::identity::{Identity, processes};
-use crate::runtime::process::tree::wait_for_any;
+use crate::runtime::process::tree::{is_marked, kill, wait_for_any, with_offspring};
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::AttemptEnd;
 use crate::runtime::worker::{Remains, RemainsState};
@@ -50,7 +49,7 @@ pub(super) fn remove(shared: &Shared, id: &TaskRef) -> Result<(), Problem> {
     let mark = shared.mark(id);
     let mut left = alive(&mark)?;
     while !left.is_empty() {
-        if kill(&left) {
+        if !kill(&left).is_empty() {
             let message = format!("processes of attempt {id} may not be killed");
             return Err(Problem::new(Class::Denied, message));
         }
@@ -73,10 +72,10 @@ pub(super) fn remove(shared: &Shared, id: &TaskRef) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The living processes that carry a mark or descend from one that does.
+/// The living processes that carry a mark, `NAME=value`, or descend from one that does.
 fn alive(mark: &str) -> io::Result<Vec<Identity>> {
     let all = processes()?;
-    let roots: BTreeSet<i32> = all.iter().map(|stat| stat.identity.pid).filter(|pid| marked(*pid, mark)).collect();
+    let roots: BTreeSet<i32> = all.iter().map(|stat| stat.identity.pid).filter(|pid| is_marked(*pid, mark)).collect();
     // A process in the session of one that carries the mark is the attempt's as well.
     let sessions: BTreeSet<i32> =
         all.iter().filter(|stat| roots.contains(&stat.identity.pid)).map(|stat| stat.session).collect();

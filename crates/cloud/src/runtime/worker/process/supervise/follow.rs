@@ -23,11 +23,11 @@ use super::order::{Start, Tools, put};
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
-use crate::runtime::process::ShimProgram;
+use crate::runtime::process::RoleProgram;
 use crate::runtime::process::identity::{Identity, stat};
+use crate::runtime::process::watcher::Mailbox;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity};
 use crate::runtime::worker::plan::AttemptPlan;
-use crate::runtime::worker::process::lane::Mailbox;
 use crate::segment::follow::SegmentFollower;
 use crate::segment::{Kind, decode};
 
@@ -80,7 +80,7 @@ pub(in crate::runtime::worker) struct Followers {
 
 impl Followers {
     /// Starts it.
-    pub(in crate::runtime::worker) fn start(context: FollowerContext, program: ShimProgram) -> io::Result<Self> {
+    pub(in crate::runtime::worker) fn start(context: FollowerContext, program: RoleProgram) -> io::Result<Self> {
         let mailbox = Mailbox::new()?;
         let mut thread = Thread::new(context, program, Arc::clone(&mailbox))?;
         let work = move || {
@@ -144,7 +144,7 @@ struct Owner {
 #[derive(Debug)]
 struct Thread {
     context: FollowerContext,
-    program: ShimProgram,
+    program: RoleProgram,
     mailbox: Arc<Mailbox<FollowerCommand>>,
     epoll: Epoll,
     notes: Inotify,
@@ -159,7 +159,7 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(context: FollowerContext, program: ShimProgram, mailbox: Arc<Mailbox<FollowerCommand>>) -> io::Result<Self> {
+    fn new(context: FollowerContext, program: RoleProgram, mailbox: Arc<Mailbox<FollowerCommand>>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let notes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         epoll.add(mailbox.bell(), EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;

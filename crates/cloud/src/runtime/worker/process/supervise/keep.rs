@@ -21,12 +21,14 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use orlop_core::task::TaskRef;
+use rustix::fs::FileType;
 
 use super::control::{Control, Report, read_lease};
 use super::order::{self, Start, Tools};
 use crate::runtime::clock::uptime;
 use crate::runtime::confidential;
 use crate::runtime::process::identity::Identity;
+use crate::runtime::process::supervisor;
 use crate::runtime::worker::JobRuntime;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity, LogChunk, Started};
 use crate::segment::write::SegmentWriter;
@@ -45,9 +47,14 @@ struct Owner {
     leased: BTreeMap<TaskRef, (Duration, Duration)>,
 }
 
-/// Runs the supervisor. To be called first thing in `main`.
+/// Runs the supervisor, of a worker's attempts or of pods as its first order says. To be called first thing in `main`.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Orders for attempts come over a pipe, those for pods over a socket.
+    let is_pipe = |found: rustix::fs::Stat| FileType::from_raw_mode(found.st_mode) == FileType::Fifo;
+    if !rustix::fs::fstat(io::stdin()).is_ok_and(is_pipe) {
+        return supervisor::main();
+    }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -10,7 +10,7 @@ use orlop_core::error::Problem;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::process::ShimProgram;
+use crate::runtime::process::RoleProgram;
 use crate::runtime::worker::JobRuntime;
 #[cfg(feature = "docker")]
 use crate::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
@@ -108,7 +108,7 @@ impl Processes {
         let Self { work, secrets, worker, mark, gpu_vendors, keep_failed, grouped, cgroup, launcher, limits, users } =
             self.clone();
         let launcher =
-            launcher.map(|(path, args)| ShimProgram { path, args: args.into_iter().map(Into::into).collect() });
+            launcher.map(|(path, args)| RoleProgram { path, args: args.into_iter().map(Into::into).collect() });
         ProcessOptions {
             secrets,
             mark,

@@ -18,8 +18,8 @@ pub(super) enum Cause {
     Stop,
     /// It ran too long.
     Deadline,
-    /// Its shim was asked to end, by nobody who knows what it is.
-    Shim,
+    /// Its supervisor was asked to end, by nobody who knows what it is.
+    Supervisor,
 }
 
 /// Exit code and signal, as shells count.
@@ -39,7 +39,7 @@ pub(super) fn cut_off(cause: Cause, limit: Option<Duration>) -> PodResult {
             let message = format!("the pod ran longer than its limit{limit}");
             PodResult::Failed { reason: "DeadlineExceeded".to_owned(), message }
         }
-        Cause::Shim => PodResult::Lost,
+        Cause::Supervisor => PodResult::Lost,
     }
 }
 

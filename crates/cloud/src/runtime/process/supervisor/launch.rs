@@ -1,5 +1,5 @@
 //! Becoming a container's process: the last steps in it before its program takes over. Owns view of the file system,
-//! user, groups and the promise to die with the shim; never returns once the program runs.
+//! user, groups and the promise to die with the supervisor; never returns once the program runs.
 
 use std::fs::{self, File};
 use std::io::{self, PipeWriter, Read, Write};
@@ -9,60 +9,62 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::sys::prctl::set_pdeathsig;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Gid, Pid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, getppid, setgid, setgroups, setpgid, setuid};
+use nix::unistd::{Gid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, getppid, setgid, setgroups, setsid, setuid};
 
 use super::{verdict, view};
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::wire::{self, LaunchOrder, LaunchReply};
 
-/// How much sooner than others the process is killed when the machine has no memory left: the shim stays.
+/// How much sooner than others the process is killed when the machine has no memory left: the supervisor stays.
 const OOM_SCORE: &str = "100";
 /// Exit code of shells for a command that is there but cannot be run.
 const CANNOT_RUN: i32 = 126;
 /// Exit code of shells for a command that is not there.
 const NOT_FOUND: i32 = 127;
 
-/// Becomes the process of a container. Where it cannot, it reports why to the shim and returns the exit code.
-pub(super) fn launch(order: LaunchOrder, shim: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> i32 {
-    let begun = begin(shim, out, err).during(|| "beginning in a new process".to_owned());
-    let (code, message) = match begun.and_then(|()| prepare(&order, shim)) {
+/// Becomes the process of a container. Where it cannot, it reports why to the supervisor and returns the exit code.
+pub(super) fn launch(order: LaunchOrder, supervisor: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> i32 {
+    let begun = begin(supervisor, out, err, order.files).during(|| "beginning in a new process".to_owned());
+    let (code, message) = match begun.and_then(|()| prepare(&order, supervisor)) {
         Ok(()) => run(order),
         Err(failure) => (verdict::CANNOT_START, failure.to_string()),
     };
-    tell(shim, &LaunchReply::Failed(code, message));
+    tell(supervisor, &LaunchReply::Failed(code, message));
     code
 }
 
-/// Leaves the shim's group, signals and streams, and waits until the process is in the pod's control group.
-fn begin(mut shim: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> io::Result<()> {
-    setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+/// Leaves the supervisor's session, signals, limit of files and streams, and waits until the process is in the pod's control group.
+fn begin(mut supervisor: &UnixStream, out: &PipeWriter, err: &PipeWriter, files: u64) -> io::Result<()> {
+    setsid()?;
     SigSet::empty().thread_set_mask()?;
+    setrlimit(Resource::RLIMIT_NOFILE, files, getrlimit(Resource::RLIMIT_NOFILE)?.1)?;
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(out)?;
     dup2_stderr(err)?;
-    shim.read_exact(&mut [0])
+    supervisor.read_exact(&mut [0])
 }
 
-fn tell(mut shim: &UnixStream, reply: &LaunchReply) {
-    // A shim that is gone needs no answer: this process goes with it.
-    drop(wire::encode(reply).and_then(|bytes| shim.write_all(&bytes)));
+fn tell(mut supervisor: &UnixStream, reply: &LaunchReply) {
+    // A supervisor that is gone needs no answer: this process goes with it.
+    drop(wire::encode(reply).and_then(|bytes| supervisor.write_all(&bytes)));
 }
 
-fn prepare(order: &LaunchOrder, shim: &UnixStream) -> Result<(), Failure> {
+fn prepare(order: &LaunchOrder, supervisor: &UnixStream) -> Result<(), Failure> {
     // Not every system lets a process make itself more likely to be killed.
     drop(fs::write("/proc/self/oom_score_adj", OOM_SCORE));
     let layout = order.view.as_ref().map(|view| view::enter(view, &order.working_dir)).transpose()?;
     become_user(order)?;
     // After the change of user, which would take it back.
-    set_pdeathsig(Signal::SIGKILL).during(|| "tying the process to its shim".to_owned())?;
-    if getppid().as_raw() != order.shim {
-        return Err(io::Error::other("it is gone")).during(|| "tying the process to its shim".to_owned());
+    set_pdeathsig(Signal::SIGKILL).during(|| "tying the process to its supervisor".to_owned())?;
+    if getppid().as_raw() != order.supervisor {
+        return Err(io::Error::other("it is gone")).during(|| "tying the process to its supervisor".to_owned());
     }
     std::env::set_current_dir(&order.working_dir)
         .during(|| format!("entering the working directory `{}`", order.working_dir))?;
     if let Some(layout) = layout {
-        tell(shim, &LaunchReply::Layout(layout));
+        tell(supervisor, &LaunchReply::Layout(layout));
     }
     Ok(())
 }

@@ -1,12 +1,7 @@
-//! Time in a shim. Owns the pod's clock, which stands still while the pod is frozen, and the alarm of the event loop;
-//! never reads the time of day, so that setting it changes no limit. Time the machine sleeps counts.
+//! The clock of a pod, which stands still while the pod is frozen. Never reads the time of day, so that setting it changes no limit.
+//! Time the machine sleeps counts.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
-
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 /// How long a pod has run.
 #[derive(Clone, Copy, Debug)]
@@ -48,34 +43,6 @@ impl PodClock {
     /// What it shows at `now`.
     pub(super) fn elapsed(&self, now: Duration) -> Duration {
         self.frozen_at.unwrap_or(now).saturating_sub(self.started).saturating_sub(self.stood)
-    }
-}
-
-/// Wakes the event loop.
-#[derive(Debug)]
-pub(super) struct Alarm(TimerFd);
-
-impl Alarm {
-    pub(super) fn new() -> io::Result<Self> {
-        Ok(Self(TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?))
-    }
-
-    /// Rings at a time, or not at all; clears what rang before.
-    pub(super) fn set(&self, at: Option<Duration>) -> io::Result<()> {
-        match at {
-            // Zero would mean never.
-            Some(at) => {
-                let at = Expiration::OneShot(TimeSpec::from(at.max(Duration::from_nanos(1))));
-                Ok(self.0.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)?)
-            }
-            None => Ok(self.0.unset()?),
-        }
-    }
-}
-
-impl AsFd for Alarm {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }
 
