@@ -19,31 +19,35 @@ use super::tree::{holds, is_marked, wait_for_any, with_offspring};
 
 /// Ends all processes of a pod whose supervisor is dead; returns when none is left.
 pub(crate) fn end(directory: &Directory, claim: &Claim) -> Result<(), Failure> {
-    let Some(supervisor) = claim.supervisor else { return Ok(()) };
-    let boot = super::identity::boot().during(|| "reading the boot of this machine".to_owned())?;
-    if boot != claim.boot {
-        return Ok(());
-    }
-    let group = claim.cgroup.clone().map(Cgroup::at);
-    let session = directory.locks()?.noted();
     loop {
-        if let Some(group) = &group {
-            group.kill();
-        }
-        let left = find(claim, supervisor, session, group.as_ref())
-            .during(|| "looking for processes of a dead pod".to_owned())?;
+        let left = kill(directory, claim)?;
         if left.is_empty() {
             break;
         }
-        // All at once, so that none is started again by another one.
-        for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
-            for one in &left {
-                one.signal(signal).during(|| format!("ending process {one} of a dead pod"))?;
-            }
-        }
         wait_for_any(&left).during(|| "waiting for processes of a dead pod".to_owned())?;
     }
-    group.map_or(Ok(()), |group| group.remove())
+    claim.cgroup.clone().map_or(Ok(()), |group| Cgroup::at(group).remove())
+}
+
+/// Kills all processes of a pod that are there now, without its supervisor; gives them.
+pub(crate) fn kill(directory: &Directory, claim: &Claim) -> Result<Vec<Identity>, Failure> {
+    let Some(supervisor) = claim.supervisor else { return Ok(Vec::new()) };
+    let boot = super::identity::boot().during(|| "reading the boot of this machine".to_owned())?;
+    if boot != claim.boot {
+        return Ok(Vec::new());
+    }
+    let group = claim.cgroup.clone().map(Cgroup::at);
+    group.iter().for_each(Cgroup::kill);
+    let session = directory.locks()?.noted();
+    let left = find(claim, supervisor, session, group.as_ref());
+    let left = left.during(|| "looking for processes of a pod".to_owned())?;
+    // All at once, so that none is started again by another one.
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for one in &left {
+            one.signal(signal).during(|| format!("ending process {one} of a pod"))?;
+        }
+    }
+    Ok(left)
 }
 
 fn find(

@@ -43,6 +43,7 @@ pub(crate) struct Claim {
     /// The pod; none where a crash of the machine left nothing but the name of the file.
     pub(crate) key: Option<PodKey>,
     /// The supervisor; none where the directory was closed for good before any came.
+    #[serde(alias = "shim")]
     pub(crate) supervisor: Option<Identity>,
     /// The boot of the machine it was made in.
     pub(crate) boot: String,
@@ -178,18 +179,21 @@ impl Directory {
     }
 
     /// The pipe by which others see that the pod lives; it is to be held open until its end is written and its lock let go.
-    pub(crate) fn begin_life(&self) -> Result<Life, Failure> {
+    ///
+    /// None where the file system has no pipes: then the lock is waited for.
+    pub(crate) fn begin_life(&self) -> Result<Option<Life>, Failure> {
         let path = self.life();
         let make = || {
             match mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR) {
                 Ok(()) | Err(Errno::EEXIST) => {}
-                Err(error) => return Err(error.into()),
+                Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) => return Ok(None),
+                Err(error) => return Err(io::Error::from(error)),
             }
             // Open for reading as well, or it would wait for a reader.
-            OpenOptions::new().read(true).write(true).open(&path)
+            OpenOptions::new().read(true).write(true).open(&path).map(Some)
         };
         let file = make().during(|| format!("making `{}`", path.display()))?;
-        Ok(Life { path: path.clone(), _file: file })
+        Ok(file.map(|file| Life { path: path.clone(), _file: file }))
     }
 
     /// Where that is.
@@ -338,6 +342,11 @@ impl Locks {
                 outcome => return outcome.map(drop).during(|| locking(part)),
             }
         }
+    }
+
+    /// Keeps room for [`Locks::note`].
+    pub(crate) fn make_room(&self) -> io::Result<()> {
+        self.0.write_all_at(&[b' '; NOTED_LEN], NOTED_AT)
     }
 
     /// Notes the process of the container that runs.

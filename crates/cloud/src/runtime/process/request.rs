@@ -43,11 +43,14 @@ pub(crate) fn prepare(directory: &Directory) -> Result<(), Failure> {
     update(directory, |request| request).map(drop)
 }
 
-/// What is asked now.
+/// What is asked now. Waits for nobody: who writes may be stopped.
+///
+/// # Errors
+/// InvalidData while it is being written; else as of the disk.
 pub(crate) fn read(directory: &Directory) -> Result<Request, Failure> {
     let path = directory.join("request");
     let read = || match File::open(&path) {
-        Ok(file) => decode(&*lock(file, FlockArg::LockShared)?),
+        Ok(file) => decode(&file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Request::default()),
         Err(error) => Err(error),
     };
@@ -62,7 +65,7 @@ pub(crate) fn update(
     let path = directory.join("request");
     let update = || {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        let file = lock(file, FlockArg::LockExclusive)?;
+        let file = lock(file)?;
         let before = decode(&file)?;
         let request = change(before);
         let mut bytes = serde_json::to_vec(&request)?;
@@ -77,13 +80,16 @@ pub(crate) fn update(
 fn decode(mut file: &File) -> io::Result<Request> {
     let mut bytes = Vec::with_capacity(SIZE);
     io::Read::read_to_end(&mut file, &mut bytes)?;
-    if bytes.is_empty() { Ok(Request::default()) } else { Ok(serde_json::from_slice(&bytes)?) }
+    if bytes.is_empty() {
+        return Ok(Request::default());
+    }
+    serde_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-fn lock(file: File, kind: FlockArg) -> io::Result<Flock<File>> {
+fn lock(file: File) -> io::Result<Flock<File>> {
     let mut file = file;
     loop {
-        match Flock::lock(file, kind) {
+        match Flock::lock(file, FlockArg::LockExclusive) {
             Ok(locked) => return Ok(locked),
             Err((back, Errno::EINTR)) => file = back,
             Err((_, error)) => return Err(error.into()),

@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 use super::cgroup::{self, Cgroup};
 use super::failure::During;
 use super::layout::Layout;
+use super::orphans;
 use super::paths::Paths;
 use super::probe::Capabilities;
 use super::record::{Directory, DirectoryState, ExitRecord};
@@ -163,7 +164,7 @@ impl ProcessRuntime {
     }
 
     /// Writes a request and tells the supervisor, if there is one. A supervisor that a program of its pod has stopped goes on to read it;
-    /// one that is stopped again when the pod is to end, and was asked before, is killed, and its pod with it.
+    /// where it is stopped again when the pod is to end, and was asked before, the programs of the pod are killed first.
     fn ask(directory: &Path, change: impl FnOnce(Request) -> Request) -> Result<(), Problem> {
         let directory = Directory::new(directory);
         if !directory.path().exists() || directory.exit()?.is_some() {
@@ -172,13 +173,12 @@ impl ProcessRuntime {
         // First the request, then the look for a supervisor: one that claims in between sees the request.
         let (before, now) = request::update(&directory, change)?;
         if let DirectoryState::Alive(supervisor) = directory.find()? {
-            let reported_before = before == now && now.stop.is_some();
-            let signals: &[Signal] = match reported_before && supervisor.is_stopped() {
-                true => &[Signal::SIGKILL],
-                false => &[request::LOOK, Signal::SIGCONT],
-            };
-            for signal in signals {
-                supervisor.signal(*signal).during(|| format!("telling supervisor {supervisor} of a request"))?;
+            let is_repeated = before == now && now.stop.is_some();
+            if let Some(claim) = directory.claim()?.filter(|_| is_repeated && supervisor.is_stopped()) {
+                orphans::kill(&directory, &claim)?;
+            }
+            for signal in [request::LOOK, Signal::SIGCONT] {
+                supervisor.signal(signal).during(|| format!("telling supervisor {supervisor} of a request"))?;
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::spawn::{PosixSpawnFileActions, posix_spawnp};
@@ -49,6 +50,8 @@ pub(super) struct SupervisorClient {
 /// A running supervisor. It ends when this is dropped and it has no pod any more.
 #[derive(Debug)]
 struct Supervisor {
+    /// Its process id.
+    number: u64,
     control: UnixStream,
     complaint: Complaint,
 }
@@ -77,8 +80,9 @@ impl SupervisorClient {
     /// The answer to an order: one line.
     async fn ask(&self, order: &SupervisorCommand) -> Result<Vec<u8>, Problem> {
         let bytes = wire::encode(order)?;
+        let asked = AtomicU64::new(0);
         let talk = async {
-            let (mut connection, mut complaint) = self.connect().await?;
+            let (mut connection, mut complaint) = self.connect(&asked).await?;
             // A program that does not listen is dealt with by what it says instead.
             drop(connection.write_all(&bytes).await);
             let mut answer = Vec::new();
@@ -92,8 +96,11 @@ impl SupervisorClient {
         if let Ok(answer) = tokio::time::timeout(PATIENCE, talk).await {
             return answer;
         }
-        // It may hang. The next start makes another one; this one keeps its pods.
-        drop(self.running.lock().await.take());
+        // It may hang. The next order makes another one; this one keeps its pods.
+        let mut running = self.running.lock().await;
+        if running.as_ref().is_some_and(|running| running.number == asked.load(Ordering::Relaxed)) {
+            *running = None;
+        }
         let message = format!("the supervisor program `{}` did not answer in time", self.program.path.display());
         Err(Problem::new(Class::Transient, message))
     }
@@ -111,17 +118,19 @@ impl SupervisorClient {
     }
 
     /// A connection to the supervisor.
-    async fn connect(&self) -> Result<(UnixStream, Complaint), Problem> {
+    async fn connect(&self, asked: &AtomicU64) -> Result<(UnixStream, Complaint), Problem> {
         let mut running = self.running.lock().await;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
         if let Some(known) = &*running
             && known.hand_over(&theirs).await.is_ok()
         {
+            asked.store(known.number, Ordering::Relaxed);
             return Ok((UnixStream::from_std(ours)?, known.complaint.clone()));
         }
         // It is gone, or there was none.
         let new = running.insert(start(&self.program)?);
+        asked.store(new.number, Ordering::Relaxed);
         // A program that is none says why on standard error.
         drop(new.hand_over(&theirs).await);
         Ok((UnixStream::from_std(ours)?, new.complaint.clone()))
@@ -181,7 +190,8 @@ fn start(program: &RoleProgram) -> Result<Supervisor, Problem> {
         tell.send_replace(Some(complaint_of(said)));
         let _ = waitpid(pid, None);
     })?;
-    Ok(Supervisor { control: UnixStream::from_std(ours)?, complaint })
+    let number = u64::try_from(pid.as_raw()).unwrap_or_default();
+    Ok(Supervisor { number, control: UnixStream::from_std(ours)?, complaint })
 }
 
 /// What a program says until it ends or works.

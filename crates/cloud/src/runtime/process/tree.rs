@@ -131,18 +131,18 @@ impl Process {
     /// Does what is due.
     pub(crate) fn tick(&mut self, at: Instant, others: Others<'_>) {
         match self.phase {
-            Phase::Asked(until) if until <= at => self.kill(at, others, 0),
-            Phase::Killing { again, pass } if again <= at => self.kill(at, others, pass + 1),
+            Phase::Asked(until) if until <= at => self.kill(at, 0),
+            Phase::Killing { again, pass } if again <= at => self.kill(at, pass + 1),
             Phase::Sweeping { again, pass } if again <= at => self.sweep(at, others, pass + 1),
             _ => {}
         }
     }
 
     /// Asks it to end, and kills it after this time; of several times the shortest counts. Says whether this is the first time.
-    pub(crate) fn ask(&mut self, grace: Duration, at: Instant, others: Others<'_>) -> bool {
+    pub(crate) fn ask(&mut self, grace: Duration, at: Instant) -> bool {
         let until = at.checked_add(grace).unwrap_or(at);
         match self.phase {
-            Phase::Running if grace.is_zero() => self.kill(at, others, 0),
+            Phase::Running if grace.is_zero() => self.kill(at, 0),
             Phase::Running => {
                 let pid = Pid::from_raw(self.pid);
                 // It may not lead its group yet; a group without anybody left to signal ends by itself.
@@ -198,7 +198,7 @@ impl Process {
         Ok(())
     }
 
-    fn kill(&mut self, at: Instant, _others: Others<'_>, pass: u32) {
+    fn kill(&mut self, at: Instant, pass: u32) {
         if let Some(group) = &self.marks.group {
             group.kill();
         }
@@ -235,7 +235,7 @@ impl Process {
                 continue;
             }
             match stat(pid) {
-                Some(found) if found.is_dead() => bury(pid),
+                Some(found) if found.is_dead() => reap(pid),
                 Some(found) if others.alone || self.has(&found) => {
                     roots.insert(pid);
                 }
@@ -314,6 +314,13 @@ impl Orphans {
         Ok(Self(File::open(format!("/proc/self/task/{own}/children"))?))
     }
 
+    /// Takes note of all that have ended.
+    pub(crate) fn reap(&self, starters: &BTreeSet<i32>) -> io::Result<()> {
+        let ended = |pid: &i32| !starters.contains(pid) && stat(*pid).is_some_and(|found| found.is_dead());
+        self.list()?.into_iter().filter(ended).for_each(reap);
+        Ok(())
+    }
+
     /// Children of this program's first thread.
     fn list(&self) -> io::Result<Vec<i32>> {
         let (mut text, mut buffer) = (Vec::new(), [0_u8; 4096]);
@@ -361,7 +368,7 @@ pub(crate) fn kill(all: &[Identity]) -> Vec<Identity> {
 }
 
 /// Takes note of the end of an orphan; another thread may have done so.
-fn bury(pid: i32) {
+fn reap(pid: i32) {
     if let Some(pid) = rustix::process::Pid::from_raw(pid) {
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }

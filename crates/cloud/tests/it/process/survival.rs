@@ -327,6 +327,50 @@ async fn one_supervisor_keeps_all_pods_of_a_runtime() {
     assert_eq!(supervisors.len(), 1, "{supervisors:?}");
 }
 
+#[tokio::test]
+async fn what_a_long_pod_leaves_dead_behind_does_not_pile_up() {
+    let bed = PodFixture::new("for n in $(seq 1 30); do (setsid true &); done; echo made; sleep 1000");
+    bed.start().await;
+    bed.line("made").await;
+    let supervisor = bed.supervisor();
+    let dead = || {
+        let pids =
+            std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let of_supervisor = |pid: &i32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let fields = stat.rsplit_once(") ").map(|(_, fields)| fields.to_owned()).unwrap_or_default();
+            fields.starts_with(&format!("Z {supervisor} "))
+        };
+        pids.filter(of_supervisor).count()
+    };
+    until(|| dead() == 0).await;
+    bed.stop(Duration::ZERO).await;
+    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+}
+
+#[tokio::test]
+async fn many_pods_are_cancelled_at_once() {
+    let runtime = runtime(None);
+    let dir = tempfile::tempdir().unwrap();
+    let mut plans = Vec::new();
+    for number in 0..100 {
+        let mut plan = plan(dir.path(), "sleep 1000");
+        (plan.directory, plan.key.pod) = (dir.path().join(format!("pod-{number}")), number);
+        std::fs::create_dir(&plan.directory).unwrap();
+        in_time(runtime.start(&plan)).await.unwrap();
+        plans.push(plan);
+    }
+    let began = Instant::now();
+    for plan in &plans {
+        in_time(runtime.stop(&plan.key, &plan.directory, Duration::from_secs(30))).await.unwrap();
+    }
+    for plan in &plans {
+        let exit = in_time(runtime.wait(&plan.key, &plan.directory)).await.unwrap();
+        assert_eq!(exit.result, PodResult::Cancelled);
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
 /// A program may stop its supervisor, which then does not look at what is asked of it.
 #[tokio::test]
 async fn a_pod_whose_supervisor_is_stopped_ends_when_it_is_asked_to() {
@@ -336,13 +380,19 @@ async fn a_pod_whose_supervisor_is_stopped_ends_when_it_is_asked_to() {
     stop_supervisor(&bed).await;
     bed.stop(Duration::from_millis(200)).await;
     assert_eq!(bed.wait().await.result, PodResult::Cancelled);
-    // One that is stopped again although it was told is killed, and its pod with it.
-    let bed = PodFixture::new("echo ready; trap 'echo told' TERM; while :; do sleep 0.1; done");
+    // Where it is stopped again the programs of that pod are killed, and those of others are not.
+    let bed = PodFixture::new("echo ready; trap 'echo asked' TERM; while :; do sleep 0.1; done");
     bed.start().await;
     bed.line("ready").await;
+    let mut other = plan(bed.dir.path(), "sleep 1; exit 7");
+    (other.directory, other.key.pod) = (bed.dir.path().join("other"), 1);
+    std::fs::create_dir(&other.directory).unwrap();
+    in_time(bed.runtime.start(&other)).await.unwrap();
     bed.stop(Duration::from_secs(1000)).await;
-    bed.line("told").await;
+    bed.line("asked").await;
     stop_supervisor(&bed).await;
     bed.stop(Duration::from_secs(1000)).await;
-    assert_eq!(bed.wait().await.result, PodResult::Lost);
+    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+    let exit = in_time(bed.runtime.wait(&other.key, &other.directory)).await.unwrap();
+    assert_eq!(exit.containers[0].exit_code, 7);
 }

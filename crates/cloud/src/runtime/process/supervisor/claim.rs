@@ -45,6 +45,7 @@ pub(super) fn claim(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure
     let claim = Claim { key: Some(order.key.clone()), supervisor: Some(own), boot, token, cgroup, at: now(), inode };
     let view = make_view(&directory, &claim.token)?;
     let life = directory.begin_life()?;
+    locks.make_room().during(|| "keeping room for the process of a container".to_owned())?;
     if let Err(failure) = directory.make_claim(&claim).and_then(|()| locks.release(LockRegion::Claiming)) {
         // What stays is garbage in the pod's directory; the failure that led here counts.
         drop(fs::remove_dir_all(&view));

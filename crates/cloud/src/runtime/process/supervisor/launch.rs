@@ -26,7 +26,8 @@ const NOT_FOUND: i32 = 127;
 
 /// Becomes the process of a container. Where it cannot, it reports why to the supervisor and returns the exit code.
 pub(super) fn launch(order: LaunchOrder, supervisor: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> i32 {
-    let begun = begin(supervisor, out, err, order.files).during(|| "beginning in a new process".to_owned());
+    let begun =
+        begin(supervisor, out, err, order.files, order.supervisor).during(|| "beginning in a new process".to_owned());
     let (code, message) = match begun.and_then(|()| prepare(&order, supervisor)) {
         Ok(()) => run(order),
         Err(failure) => (verdict::CANNOT_START, failure.to_string()),
@@ -36,14 +37,21 @@ pub(super) fn launch(order: LaunchOrder, supervisor: &UnixStream, out: &PipeWrit
 }
 
 /// Leaves the supervisor's session, signals, limit of files and streams, and waits until the process is in the pod's control group.
-fn begin(mut supervisor: &UnixStream, out: &PipeWriter, err: &PipeWriter, files: u64) -> io::Result<()> {
+fn begin(mut supervisor: &UnixStream, out: &PipeWriter, err: &PipeWriter, files: u64, parent: i32) -> io::Result<()> {
     setsid()?;
+    die_with(parent)?;
     SigSet::empty().thread_set_mask()?;
     setrlimit(Resource::RLIMIT_NOFILE, files, getrlimit(Resource::RLIMIT_NOFILE)?.1)?;
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(out)?;
     dup2_stderr(err)?;
     supervisor.read_exact(&mut [0])
+}
+
+/// Has this process die with its parent, which may have died already.
+fn die_with(parent: i32) -> io::Result<()> {
+    set_pdeathsig(Signal::SIGKILL)?;
+    if getppid().as_raw() == parent { Ok(()) } else { Err(io::Error::other("it is gone")) }
 }
 
 fn tell(mut supervisor: &UnixStream, reply: &LaunchReply) {
@@ -57,10 +65,7 @@ fn prepare(order: &LaunchOrder, supervisor: &UnixStream) -> Result<(), Failure> 
     let layout = order.view.as_ref().map(|view| view::enter(view, &order.working_dir)).transpose()?;
     become_user(order)?;
     // After the change of user, which would take it back.
-    set_pdeathsig(Signal::SIGKILL).during(|| "tying the process to its supervisor".to_owned())?;
-    if getppid().as_raw() != order.supervisor {
-        return Err(io::Error::other("it is gone")).during(|| "tying the process to its supervisor".to_owned());
-    }
+    die_with(order.supervisor).during(|| "tying the process to its supervisor".to_owned())?;
     std::env::set_current_dir(&order.working_dir)
         .during(|| format!("entering the working directory `{}`", order.working_dir))?;
     if let Some(layout) = layout {

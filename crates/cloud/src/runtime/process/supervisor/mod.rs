@@ -79,6 +79,27 @@ enum Done {
     Written,
 }
 
+/// The answer of a thread; one that broke off has answered as well.
+struct ThreadAnswer {
+    mailbox: Arc<Mailbox<Done>>,
+    is_given: bool,
+}
+
+impl ThreadAnswer {
+    fn give(mut self, done: Done) {
+        self.is_given = true;
+        self.mailbox.send(done);
+    }
+}
+
+impl Drop for ThreadAnswer {
+    fn drop(&mut self) {
+        if !self.is_given {
+            self.mailbox.send(Done::Claimed(None));
+        }
+    }
+}
+
 struct Supervisor {
     /// The socket to the runtime, until that is gone.
     control: Option<OwnedFd>,
@@ -92,6 +113,8 @@ struct Supervisor {
     starters: BTreeSet<i32>,
     /// Threads at work.
     working: usize,
+    /// Whether it was asked to end: it keeps what it has to its end, and takes nothing more.
+    is_ending: bool,
     buffer: Vec<u8>,
     /// Open files of a program, at most, as this one was started.
     files: u64,
@@ -141,6 +164,7 @@ impl Supervisor {
             pods: BTreeMap::new(),
             starters: BTreeSet::new(),
             working: 0,
+            is_ending: false,
             buffer: vec![0; READ],
             files,
         })
@@ -151,8 +175,8 @@ impl Supervisor {
         while self.control.is_some() || !self.pods.is_empty() || self.working > 0 {
             for (number, kind) in self.watcher.wait()? {
                 match number {
-                    number if number == self.numbers.control => self.take()?,
-                    number if number == self.numbers.signals => self.read_signals()?,
+                    number if number == self.numbers.control => self.take(),
+                    number if number == self.numbers.signals => self.read_signals(),
                     number if number == self.numbers.mailbox => self.mailbox.silence(),
                     number => self.with(number, |pod, context| pod.ready(kind, context)),
                 }
@@ -162,7 +186,10 @@ impl Supervisor {
                 if let Done::Claimed(Some(pod)) = done {
                     let number = self.watcher.number();
                     self.pods.insert(number, *pod);
-                    self.with(number, Pod::begin);
+                    self.with(number, |pod, _| pod.begin());
+                    if self.is_ending {
+                        self.with(number, |pod, _| pod.supervisor_ends());
+                    }
                 }
             }
             let at = Instant::now();
@@ -197,12 +224,17 @@ impl Supervisor {
 
     /// Has the end of a pod written, and lets go of it then.
     fn write_end(&mut self, pod: Pod) {
-        let mailbox = Arc::clone(&self.mailbox);
-        self.working += 1;
+        let answer = self.answer();
         self.work(move || {
             pod.write_end();
-            mailbox.send(Done::Written);
+            answer.give(Done::Written);
         });
+    }
+
+    /// By what a thread tells that it has done its work.
+    fn answer(&mut self) -> ThreadAnswer {
+        self.working += 1;
+        ThreadAnswer { mailbox: Arc::clone(&self.mailbox), is_given: false }
     }
 
     /// Does something beside the pods; at once where there can be no thread.
@@ -219,46 +251,51 @@ impl Supervisor {
     }
 
     /// Takes the next connection, if the runtime is still there, and has its order carried out.
-    fn take(&mut self) -> io::Result<()> {
-        let Some(control) = &self.control else { return Ok(()) };
+    fn take(&mut self) {
+        let Some(control) = &self.control else { return };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         match recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags) {
-            Ok(message) if message.bytes == 0 => {
-                self.watcher.forget(control);
-                self.control = None;
-                return Ok(());
-            }
-            Ok(_) | Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-            Err(error) => return Err(error.into()),
+            Ok(message) if message.bytes > 0 => {}
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => return,
+            // The runtime is gone, or cannot be heard any more. Pods live on.
+            Ok(_) | Err(_) => return self.hear_no_more(),
         }
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(connections) = message {
                 for connection in connections {
-                    let mailbox = Arc::clone(&self.mailbox);
-                    self.working += 1;
-                    self.work(move || mailbox.send(Done::Claimed(obey(File::from(connection)).map(Box::new))));
+                    let answer = self.answer();
+                    self.work(move || answer.give(Done::Claimed(obey(File::from(connection)).map(Box::new))));
                 }
             }
         }
-        Ok(())
     }
 
-    fn read_signals(&mut self) -> io::Result<()> {
-        while let Some(info) = self.signals.read_signal()? {
-            let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-            let numbers: Vec<u64> = self.pods.keys().copied().collect();
-            for number in numbers {
-                match signal {
-                    Some(request::LOOK) => self.with(number, Pod::look),
-                    Some(Signal::SIGTERM) => self.with(number, Pod::supervisor_ends),
-                    _ => {}
+    /// Takes no more orders.
+    fn hear_no_more(&mut self) {
+        self.control.take().iter().for_each(|control| self.watcher.forget(control));
+    }
+
+    fn read_signals(&mut self) {
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            match i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok()) {
+                Some(Signal::SIGCHLD) => drop(self.orphans.reap(&self.starters)),
+                Some(request::LOOK) => self.with_all(Pod::look),
+                Some(Signal::SIGTERM) => {
+                    self.is_ending = true;
+                    self.hear_no_more();
+                    self.with_all(Pod::supervisor_ends);
                 }
+                _ => {}
             }
         }
-        Ok(())
+    }
+
+    fn with_all(&mut self, act: fn(&mut Pod)) {
+        let numbers: Vec<u64> = self.pods.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.with(number, |pod, _| act(pod)));
     }
 }
 
@@ -271,7 +308,7 @@ impl<'a> Context<'a> {
 /// Signals are read where everything else is waited for; blocked before anything is claimed, none is missed after it.
 fn signals() -> io::Result<SignalFd> {
     let mut set = SigSet::empty();
-    for signal in [request::LOOK, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+    for signal in [Signal::SIGCHLD, request::LOOK, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         set.add(signal);
     }
     set.thread_block()?;

@@ -19,7 +19,7 @@ use crate::runtime::logs::Masker;
 use crate::runtime::logs::capture::Capture;
 use crate::runtime::pod::{ContainerExit, PodExit, PodResult};
 use crate::runtime::process::cgroup::Cgroup;
-use crate::runtime::process::record::{Directory, ExitRecord, Life, Locks, Reserved};
+use crate::runtime::process::record::{Directory, ExitRecord, Life, LockRegion, Locks, Reserved};
 use crate::runtime::process::request;
 use crate::runtime::process::tree::{Ended, Orphans};
 use crate::runtime::process::watcher::{Kind, Watcher};
@@ -27,6 +27,8 @@ use crate::runtime::process::wire::{Container, KeepOrder};
 
 /// A container that ran this long before it failed starts its delays anew.
 const SETTLED: Duration = Duration::from_secs(600);
+/// Between two looks at a request that is being written.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A time on a clock that counts the sleep of the machine is looked at so often: waiting does not count it.
 const LOOK: Duration = Duration::from_secs(30);
 
@@ -65,7 +67,7 @@ pub(super) struct Parts {
     pub(super) directory: Directory,
     /// Held until its end is written; let go before its life is.
     pub(super) locks: Locks,
-    pub(super) life: Life,
+    pub(super) life: Option<Life>,
     pub(super) reserved: Reserved,
     /// Room for the layout, until it is written.
     pub(super) layout: Reserved,
@@ -83,7 +85,7 @@ pub(super) struct Pod {
     pub(super) order: KeepOrder,
     pub(super) directory: Directory,
     pub(super) locks: Locks,
-    life: Life,
+    life: Option<Life>,
     reserved: Reserved,
     pub(super) layout: Option<Reserved>,
     pub(super) view: PathBuf,
@@ -96,6 +98,8 @@ pub(super) struct Pod {
     stage: Stage,
     /// Why it is being cut off.
     ending: Option<Cause>,
+    /// When it is looked again at what is asked.
+    look_again: Option<Instant>,
     /// Number of the container that runs or is the next to do so, init containers first.
     index: usize,
     /// How often it was started again, and how often it failed since it last ran for long.
@@ -143,6 +147,7 @@ impl Pod {
             clock: PodClock::new(uptime()),
             stage: Stage::Between,
             ending: None,
+            look_again: None,
             index: 0,
             restarts: 0,
             failures: 0,
@@ -170,8 +175,10 @@ impl Pod {
         self.clock.elapsed(uptime())
     }
 
+    /// The pod's limit on its clock, as long as that can end something: what a dead container left is being ended already.
     fn deadline(&self) -> Option<Duration> {
-        self.order.active_deadline_ms.filter(|_| self.ending.is_none()).map(Duration::from_millis)
+        let sweeps = matches!(&self.stage, Stage::Running(running) if !running.process.is_alive());
+        self.order.active_deadline_ms.filter(|_| self.ending.is_none() && !sweeps).map(Duration::from_millis)
     }
 
     /// When something is due that nobody tells of.
@@ -186,22 +193,25 @@ impl Pod {
             Stage::Pausing(due) => (None, by_clock(*due)),
             Stage::Between | Stage::Over => (None, None),
         };
-        [process, pause, self.deadline().and_then(by_clock)].into_iter().flatten().min()
+        [process, pause, self.deadline().and_then(by_clock), self.look_again].into_iter().flatten().min()
     }
 
     /// Begins: the control group is made only now that the claim names it, so that it is found and removed whatever becomes of this
     /// process.
-    pub(super) fn begin(&mut self, context: &mut Context<'_>) {
+    pub(super) fn begin(&mut self) {
         if let Err(failure) = self.cgroup.as_ref().map_or(Ok(()), Cgroup::create) {
             return self.fail(&io::Error::other(failure));
         }
-        self.look(context);
+        self.look();
     }
 
     /// Does what is due by time.
     pub(super) fn tick(&mut self, context: &mut Context<'_>) {
+        if self.look_again.is_some_and(|again| again <= Instant::now()) {
+            self.look();
+        }
         if self.deadline().and_then(|deadline| self.clock.when(deadline)).is_some_and(|due| due <= uptime()) {
-            self.cut_off(Cause::Deadline, Duration::from_millis(self.order.grace_ms), context);
+            self.cut_off(Cause::Deadline, Duration::from_millis(self.order.grace_ms));
         }
         if let Stage::Running(running) = &mut self.stage {
             running.process.tick(Instant::now(), context.others());
@@ -297,59 +307,68 @@ impl Pod {
     }
 
     /// Looks at what is asked.
-    pub(super) fn look(&mut self, context: &mut Context<'_>) {
+    pub(super) fn look(&mut self) {
+        self.look_again = None;
         let request = match request::read(&self.directory) {
             Ok(request) => request,
-            Err(failure) => return self.break_off(&failure.source, context),
+            // It is being written at this moment.
+            Err(failure) if failure.source.kind() == io::ErrorKind::InvalidData => {
+                self.look_again = Some(Instant::now() + LOOK_AGAIN);
+                return;
+            }
+            Err(failure) => return self.break_off(&failure.source),
         };
         if let Some(grace) = request.stop {
-            self.cut_off(Cause::Stop, Duration::from_millis(grace), context);
+            self.cut_off(Cause::Stop, Duration::from_millis(grace));
         } else if self.ending.is_none() && request.frozen != self.clock.is_frozen() {
-            self.freeze(request.frozen, context);
+            self.freeze(request.frozen);
         }
     }
 
     /// The supervisor was asked to end, by nobody who knows what it is.
-    pub(super) fn supervisor_ends(&mut self, context: &mut Context<'_>) {
-        self.cut_off(Cause::Supervisor, Duration::from_millis(self.order.grace_ms), context);
+    pub(super) fn supervisor_ends(&mut self) {
+        self.cut_off(Cause::Supervisor, Duration::from_millis(self.order.grace_ms));
     }
 
     /// The pod cannot go on; what runs of it is killed.
-    fn break_off(&mut self, error: &io::Error, context: &mut Context<'_>) {
+    fn break_off(&mut self, error: &io::Error) {
         self.fail(error);
         if let Stage::Running(running) = &mut self.stage {
-            running.process.ask(Duration::ZERO, Instant::now(), context.others());
+            running.process.ask(Duration::ZERO, Instant::now());
         }
     }
 
-    fn freeze(&mut self, on: bool, context: &mut Context<'_>) {
-        let time = uptime();
+    fn freeze(&mut self, on: bool) {
+        let (time, was_frozen) = (uptime(), self.clock.is_frozen());
         if on {
             self.clock.freeze(time);
         } else {
             self.clock.thaw(time);
         }
         let Stage::Running(running) = &self.stage else { return };
+        if on == was_frozen {
+            return;
+        }
         let signal = if on { Signal::SIGSTOP } else { Signal::SIGCONT };
         if let Err(error) = running.process.signal(signal) {
-            self.break_off(&error, context);
+            self.break_off(&error);
         }
     }
 
     /// Asks the running container to end and sets the time it is killed. The first cause counts, and the shortest time.
-    fn cut_off(&mut self, cause: Cause, grace: Duration, context: &mut Context<'_>) {
+    fn cut_off(&mut self, cause: Cause, grace: Duration) {
         let at = Instant::now();
         if let Stage::Running(running) = &mut self.stage {
             if self.ending.is_none() && running.is_main && running.process.ended() == Some(Ended::Exited(0)) {
                 // It came to its end first.
                 return;
             }
-            running.process.ask(grace, at, context.others());
+            running.process.ask(grace, at);
         }
         if self.ending.is_none() {
             self.ending = Some(cause);
             // What stands still could not end.
-            self.freeze(false, context);
+            self.freeze(false);
         }
     }
 
@@ -383,7 +402,8 @@ impl Pod {
         drop(self.reserved.write_exit(ExitRecord { exit, lost_stdout, lost_stderr }));
         // A group that cannot be removed now is removed with the pod.
         drop(self.cgroup.as_ref().map(Cgroup::remove));
-        drop(self.locks);
+        // Let go of before the end of its life is seen, whatever else has a copy of the lock at this moment.
+        drop(self.locks.release(LockRegion::Life));
         drop(self.life);
     }
 }

@@ -155,7 +155,7 @@ impl Lane {
     fn end(&mut self, id: &TaskRef, cause: Cause, grace: Duration) {
         let Some(number) = self.numbers.get(id).copied() else { return };
         if let Some(life) = self.lives.get_mut(&number) {
-            life.ask(Why::Asked(cause), grace, Instant::now(), others(&self.shared, &self.starters));
+            life.ask(Why::Asked(cause), grace, Instant::now());
         }
         self.settle(number);
     }
@@ -173,14 +173,14 @@ impl Lane {
     /// A descriptor of a life has something to say.
     fn ready(&mut self, number: u64, kind: Kind) {
         let Some(life) = self.lives.get_mut(&number) else { return };
-        let (at, others) = (Instant::now(), others(&self.shared, &self.starters));
+        let at = Instant::now();
         if kind == Kind::End {
             // It stays readable; the process is reaped when nothing else is left of the attempt.
             self.watcher.forget(&life.process.end);
-            life.died(at, others);
+            life.died(at, others(&self.shared, &self.starters));
         } else {
             let which = usize::from(kind == Kind::Err);
-            if !life.read(which, &mut self.buffer, at, others)
+            if !life.read(which, &mut self.buffer, at)
                 && let Some(pipe) = life.process.pipes.get_mut(which).and_then(Option::take)
             {
                 self.watcher.forget(&pipe);
@@ -224,7 +224,7 @@ impl Lane {
         self.watcher.arm(number, None);
         let (id, keep, pid) = (life.plan.id, life.plan.run.keep, life.process.pid);
         self.numbers.remove(&id);
-        let (finished, fresh) = life.finish(&mut self.buffer, others(&self.shared, &self.starters));
+        let (finished, fresh) = life.finish(&mut self.buffer);
         self.starters.remove(&pid);
         // There may be no room: the last output of an attempt is reported all the same.
         let _ = tell(&self.shared, id, fresh);

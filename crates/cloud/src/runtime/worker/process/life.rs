@@ -119,7 +119,7 @@ impl Life {
             self.cutter.tick(moment, &mut self.fresh);
         }
         if self.limit().is_some_and(|limit| limit <= at) {
-            self.ask(Why::Timeout, self.plan.grace, at, others);
+            self.ask(Why::Timeout, self.plan.grace, at);
         }
         self.process.tick(at, others);
         if self.look > at {
@@ -132,8 +132,8 @@ impl Life {
     }
 
     /// Asks it to end. The first reason counts, and the shortest time.
-    pub(super) fn ask(&mut self, why: Why, grace: Duration, at: Instant, others: Others<'_>) {
-        if self.process.ask(grace, at, others) {
+    pub(super) fn ask(&mut self, why: Why, grace: Duration, at: Instant) {
+        if self.process.ask(grace, at) {
             self.why.get_or_insert(why);
         }
     }
@@ -147,7 +147,7 @@ impl Life {
     }
 
     /// Reads what a pipe holds now, at most one buffer full. False at its end: then the pipe is of no more use.
-    pub(super) fn read(&mut self, which: usize, buffer: &mut [u8], at: Instant, others: Others<'_>) -> bool {
+    pub(super) fn read(&mut self, which: usize, buffer: &mut [u8], at: Instant) -> bool {
         let Some(Some(pipe)) = self.process.pipes.get_mut(which) else { return false };
         let len = match pipe.read(buffer) {
             Ok(0) => return false,
@@ -160,18 +160,18 @@ impl Life {
         match self.cutter.push(stream, buffer.get(..len).unwrap_or_default(), moment, &mut self.fresh) {
             Fill::Open => {}
             Fill::Wait => self.paused = true,
-            Fill::Fail => self.ask(Why::LogLimit, self.plan.grace, at, others),
+            Fill::Fail => self.ask(Why::LogLimit, self.plan.grace, at),
         }
         true
     }
 
     /// The end, once nothing is left: reads what the pipes still hold, judges, and gives back what is to be cleared.
-    pub(super) fn finish(mut self, buffer: &mut [u8], others: Others<'_>) -> (Finished, Vec<LogChunk>) {
+    pub(super) fn finish(mut self, buffer: &mut [u8]) -> (Finished, Vec<LogChunk>) {
         let at = Instant::now();
         for which in 0..self.process.pipes.len() {
             for _ in 0..DRAIN_READS {
                 let before = self.cutter.totals();
-                if !self.read(which, buffer, at, others) || self.cutter.totals() == before {
+                if !self.read(which, buffer, at) || self.cutter.totals() == before {
                     break;
                 }
             }
