@@ -43,19 +43,3 @@ pub(crate) fn foreign() -> io::Result<Vec<RawFd>> {
     }
     Ok(all)
 }
-
-/// Closes all descriptors above standard error but these: for a process that was forked, and becomes another program.
-///
-/// # Errors
-/// When `/proc` cannot be read.
-pub(crate) fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
-    let open: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|fd| *fd > 2 && !kept.contains(fd))
-        .collect();
-    // The one by which they were listed is closed already.
-    for fd in open {
-        let _ = nix::unistd::close(fd);
-    }
-    Ok(())
-}

@@ -13,6 +13,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -193,7 +194,7 @@ impl Directory {
             OpenOptions::new().read(true).write(true).open(&path).map(Some)
         };
         let file = make().during(|| format!("making `{}`", path.display()))?;
-        Ok(file.map(|file| Life { path: path.clone(), _file: file }))
+        Ok(file.map(|file| Life { path: path.clone(), file }))
     }
 
     /// Where that is.
@@ -273,7 +274,13 @@ impl Directory {
 #[derive(Debug)]
 pub(crate) struct Life {
     path: PathBuf,
-    _file: File,
+    file: File,
+}
+
+impl AsRawFd for Life {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
 }
 
 impl Drop for Life {
@@ -331,6 +338,12 @@ impl Reserved {
 /// The lock file of a pod, opened: its locks go when this is dropped or the process dies.
 #[derive(Debug)]
 pub(crate) struct Locks(File);
+
+impl AsRawFd for Locks {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
 
 impl Locks {
     /// Takes a lock, waiting for it.

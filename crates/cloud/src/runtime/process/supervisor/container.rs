@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, PipeWriter, Read, Write};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,6 @@ use super::launch::launch;
 use super::pod::{ContainerEnd, Context, Pod};
 use super::verdict;
 use super::view::WORK;
-use crate::runtime::child;
 use crate::runtime::clock::now;
 use crate::runtime::logs::capture::{Capture, Tail};
 use crate::runtime::pod::{ContainerExit, Mount};
@@ -150,7 +149,15 @@ impl Pod {
         let (mut launcher, theirs) = UnixStream::pair().during(|| "making a socket".to_owned())?;
         let pid = match fork().during(|| "starting a process".to_owned())? {
             Fork::Parent(pid) => pid,
-            Fork::Child => become_container(order, &theirs, &out, &err),
+            Fork::Child => {
+                // Locks, the lives of pods and the other end of its socket are the supervisor's alone: should that die, this process is
+                // to see it, and others are not to take it for alive.
+                for fd in context.private {
+                    let _ = nix::unistd::close(*fd);
+                }
+                drop((launcher, stdout, stderr));
+                become_container(order, &theirs, &out, &err)
+            }
         };
         drop((theirs, out, err));
         context.starters.insert(pid);
@@ -353,13 +360,7 @@ impl Pod {
 
 /// Goes on in the process that was made for a container, until its program takes over. Nothing may unwind into what the supervisor does.
 fn become_container(order: LaunchOrder, supervisor: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> ! {
-    // Locks, the lives of pods and the other end of its socket are the supervisor's alone: should that die, this process is to see it,
-    // and others are not to take it for alive.
-    let kept = [supervisor.as_raw_fd(), out.as_raw_fd(), err.as_raw_fd()];
-    let launched = catch_unwind(AssertUnwindSafe(|| match child::close_all_but(&kept) {
-        Ok(()) => launch(order, supervisor, out, err),
-        Err(_) => verdict::CANNOT_START,
-    }));
+    let launched = catch_unwind(AssertUnwindSafe(|| launch(order, supervisor, out, err)));
     std::process::exit(launched.unwrap_or(verdict::CANNOT_START))
 }
 

@@ -18,9 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
 use fork::{Fork, fork};
@@ -41,6 +42,9 @@ use crate::runtime::child;
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
+/// Threads for what may wait for a disk, and the stack of each in bytes.
+const WORKERS: usize = 8;
+const STACK: usize = 512 * 1024;
 
 /// What a program does that embeds the runtime and is started with the arguments of its
 /// [`RoleProgram`](super::RoleProgram).
@@ -79,6 +83,44 @@ enum Done {
     Written,
 }
 
+/// Threads for what may wait for a disk.
+struct Workers(Option<mpsc::Sender<Work>>);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+impl Workers {
+    /// As many threads as can be made; without any the supervisor does the work itself.
+    fn new() -> Self {
+        let (send, work) = mpsc::channel::<Work>();
+        let work = Arc::new(Mutex::new(work));
+        let mut made = 0;
+        for _ in 0..WORKERS {
+            let work = Arc::clone(&work);
+            let next = move || work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let run = move || {
+                while let Ok(work) = next() {
+                    // One that panics answers by that.
+                    drop(catch_unwind(AssertUnwindSafe(work)));
+                }
+            };
+            let thread = std::thread::Builder::new().name("orlop-pod".to_owned()).stack_size(STACK);
+            made += usize::from(thread.spawn(run).is_ok());
+        }
+        Self((made > 0).then_some(send))
+    }
+
+    fn run(&self, work: Work) {
+        match &self.0 {
+            Some(workers) => {
+                if let Err(mpsc::SendError(work)) = workers.send(work) {
+                    work();
+                }
+            }
+            None => work(),
+        }
+    }
+}
+
 /// The answer of a thread; one that broke off has answered as well.
 struct ThreadAnswer {
     mailbox: Arc<Mailbox<Done>>,
@@ -111,7 +153,10 @@ struct Supervisor {
     pods: BTreeMap<u64, Pod>,
     /// First processes of containers.
     starters: BTreeSet<i32>,
-    /// Threads at work.
+    /// Descriptors whose copies in other processes would pass for the supervisor's: locks and lives of pods, the socket to the runtime.
+    private: BTreeSet<RawFd>,
+    workers: Workers,
+    /// Work that they have and did not answer yet.
     working: usize,
     /// Whether it was asked to end: it keeps what it has to its end, and takes nothing more.
     is_ending: bool,
@@ -154,6 +199,7 @@ impl Supervisor {
         nix::unistd::dup2_stdin(&null)?;
         nix::unistd::dup2_stdout(&null)?;
         nix::unistd::dup2_stderr(&null)?;
+        let fd = control.as_raw_fd();
         Ok(Self {
             control: Some(control),
             signals,
@@ -163,6 +209,8 @@ impl Supervisor {
             orphans,
             pods: BTreeMap::new(),
             starters: BTreeSet::new(),
+            private: BTreeSet::from([fd]),
+            workers: Workers::new(),
             working: 0,
             is_ending: false,
             buffer: vec![0; READ],
@@ -185,6 +233,7 @@ impl Supervisor {
                 self.working -= 1;
                 if let Done::Claimed(Some(pod)) = done {
                     let number = self.watcher.number();
+                    self.private.extend(pod.private());
                     self.pods.insert(number, *pod);
                     self.with(number, |pod, _| pod.begin());
                     if self.is_ending {
@@ -209,6 +258,7 @@ impl Supervisor {
             watcher: &self.watcher,
             orphans: &self.orphans,
             starters: &mut self.starters,
+            private: &self.private,
             alone,
             buffer: &mut self.buffer,
             files: self.files,
@@ -218,6 +268,8 @@ impl Supervisor {
         let (due, is_over) = (pod.due(), pod.is_over());
         self.watcher.arm(number, due.filter(|_| !is_over));
         if is_over && let Some(pod) = self.pods.remove(&number) {
+            let private = pod.private();
+            self.private.retain(|fd| !private.contains(fd));
             self.write_end(pod);
         }
     }
@@ -225,29 +277,16 @@ impl Supervisor {
     /// Has the end of a pod written, and lets go of it then.
     fn write_end(&mut self, pod: Pod) {
         let answer = self.answer();
-        self.work(move || {
+        self.workers.run(Box::new(move || {
             pod.write_end();
             answer.give(Done::Written);
-        });
+        }));
     }
 
     /// By what a thread tells that it has done its work.
     fn answer(&mut self) -> ThreadAnswer {
         self.working += 1;
         ThreadAnswer { mailbox: Arc::clone(&self.mailbox), is_given: false }
-    }
-
-    /// Does something beside the pods; at once where there can be no thread.
-    fn work(&self, work: impl FnOnce() + Send + 'static) {
-        let work = Arc::new(std::sync::Mutex::new(Some(work)));
-        let own = Arc::clone(&work);
-        let run = move || {
-            let work = own.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-            work.into_iter().for_each(|work| work());
-        };
-        if std::thread::Builder::new().name("orlop-pod".to_owned()).spawn(run.clone()).is_err() {
-            run();
-        }
     }
 
     /// Takes the next connection, if the runtime is still there, and has its order carried out.
@@ -267,7 +306,9 @@ impl Supervisor {
             if let RecvAncillaryMessage::ScmRights(connections) = message {
                 for connection in connections {
                     let answer = self.answer();
-                    self.work(move || answer.give(Done::Claimed(obey(File::from(connection)).map(Box::new))));
+                    self.workers.run(Box::new(move || {
+                        answer.give(Done::Claimed(obey(File::from(connection)).map(Box::new)));
+                    }));
                 }
             }
         }
@@ -275,7 +316,10 @@ impl Supervisor {
 
     /// Takes no more orders.
     fn hear_no_more(&mut self) {
-        self.control.take().iter().for_each(|control| self.watcher.forget(control));
+        if let Some(control) = self.control.take() {
+            self.private.remove(&control.as_raw_fd());
+            self.watcher.forget(&control);
+        }
     }
 
     fn read_signals(&mut self) {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ pub(super) struct Context<'a> {
     pub(super) watcher: &'a Watcher,
     pub(super) orphans: &'a Orphans,
     pub(super) starters: &'a mut BTreeSet<i32>,
+    /// Descriptors that no other process may have.
+    pub(super) private: &'a BTreeSet<RawFd>,
     /// Whether there is no other pod.
     pub(super) alone: bool,
     /// What is read from pipes.
@@ -156,6 +159,12 @@ impl Pod {
             result: None,
             immune: None,
         }
+    }
+
+    /// Descriptors by which others see that it is kept.
+    pub(super) fn private(&self) -> Vec<RawFd> {
+        let life = self.life.as_ref().map(AsRawFd::as_raw_fd);
+        [self.locks.as_raw_fd()].into_iter().chain(life).collect()
     }
 
     pub(super) const fn is_over(&self) -> bool {
