@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -135,15 +135,12 @@ pub(crate) struct Mailbox<O> {
     orders: Mutex<VecDeque<O>>,
     bell: EventFd,
     rung: AtomicBool,
-    /// Attempts it was given and that have not ended.
-    pub(crate) load: AtomicUsize,
 }
 
 impl<O> Mailbox<O> {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let (orders, rung, load) = (Mutex::default(), AtomicBool::new(false), AtomicUsize::new(0));
-        Ok(Arc::new(Self { orders, bell, rung, load }))
+        Ok(Arc::new(Self { orders: Mutex::default(), bell, rung: AtomicBool::new(false) }))
     }
 
     pub(crate) fn send(&self, order: O) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use orlop_core::spec::job::OnFull;
@@ -38,6 +38,8 @@ pub(super) enum LaneCommand {
 pub(super) struct Lane {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox<LaneCommand>>,
+    /// Attempts it was given and that have not ended.
+    load: Arc<AtomicUsize>,
     spawner: Spawner,
     watcher: Watcher,
     /// The number of the mailbox.
@@ -59,7 +61,11 @@ fn others<'a>(shared: &'a Shared, starters: &'a BTreeSet<i32>) -> Others<'a> {
 
 impl Lane {
     /// For the calling thread.
-    pub(super) fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox<LaneCommand>>) -> io::Result<Self> {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        mailbox: Arc<Mailbox<LaneCommand>>,
+        load: Arc<AtomicUsize>,
+    ) -> io::Result<Self> {
         let mut watcher = Watcher::new()?;
         let bell = watcher.number();
         watcher.watch(mailbox.bell(), bell, Kind::Out)?;
@@ -67,6 +73,7 @@ impl Lane {
         Ok(Self {
             shared,
             mailbox,
+            load,
             spawner: Spawner::new()?,
             watcher,
             bell,
@@ -125,7 +132,7 @@ impl Lane {
             }
             Err(refused) => {
                 self.reported = true;
-                self.mailbox.load.fetch_sub(1, Ordering::Relaxed);
+                self.load.fetch_sub(1, Ordering::Relaxed);
                 let message = refused.to_string();
                 let (end, said) = match refused.exit_code() {
                     Some(code) => AttemptEnd::cannot_start(code, &message, now()),
@@ -239,7 +246,7 @@ impl Lane {
         }
         self.reported = true;
         self.shared.live.fetch_sub(1, Ordering::Relaxed);
-        self.mailbox.load.fetch_sub(1, Ordering::Relaxed);
+        self.load.fetch_sub(1, Ordering::Relaxed);
         self.shared.events.ended(id, finished.end);
     }
 }

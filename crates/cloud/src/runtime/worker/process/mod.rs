@@ -173,6 +173,14 @@ impl Shared {
     }
 }
 
+/// The way to a lane.
+#[derive(Debug)]
+struct LaneHandle {
+    mailbox: Arc<Mailbox<LaneCommand>>,
+    /// Attempts it was given and that have not ended.
+    load: Arc<AtomicUsize>,
+}
+
 /// Runs attempts as processes.
 ///
 /// Dropping it stops its threads and leaves the processes as they are; what an agent that starts later makes of them is
@@ -180,7 +188,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct ProcessRuntime {
     shared: Arc<Shared>,
-    lanes: Vec<Arc<Mailbox<LaneCommand>>>,
+    lanes: Vec<LaneHandle>,
     threads: Vec<JoinHandle<()>>,
     followers: Option<Followers>,
 }
@@ -221,10 +229,10 @@ impl ProcessRuntime {
 
     /// Starts a lane; returns when it works.
     fn add_lane(&mut self, number: usize) -> io::Result<()> {
-        let mailbox = Mailbox::new()?;
-        let (shared, own) = (Arc::clone(&self.shared), Arc::clone(&mailbox));
+        let (mailbox, load) = (Mailbox::new()?, Arc::new(AtomicUsize::new(0)));
+        let (shared, own, own_load) = (Arc::clone(&self.shared), Arc::clone(&mailbox), Arc::clone(&load));
         let (ready, answer) = mpsc::sync_channel(1);
-        let work = move || match Lane::new(shared, own) {
+        let work = move || match Lane::new(shared, own, own_load) {
             Ok(mut lane) => {
                 drop(ready.send(Ok(())));
                 if let Err(error) = lane.run() {
@@ -235,13 +243,13 @@ impl ProcessRuntime {
         };
         let thread = std::thread::Builder::new().name(format!("orlop-lane-{number}")).spawn(work)?;
         self.threads.push(thread);
-        self.lanes.push(mailbox);
+        self.lanes.push(LaneHandle { mailbox, load });
         answer.recv().unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()))
     }
 
     /// Tells every lane: only one knows the attempt.
     fn tell(&self, order: impl Fn() -> LaneCommand) {
-        self.lanes.iter().for_each(|lane| lane.send(order()));
+        self.lanes.iter().for_each(|lane| lane.mailbox.send(order()));
     }
 }
 
@@ -298,7 +306,7 @@ impl JobRuntime for ProcessRuntime {
         let least = self.lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed));
         if let Some(lane) = least {
             lane.load.fetch_add(1, Ordering::Relaxed);
-            lane.send(LaneCommand::Start(Box::new(plan)));
+            lane.mailbox.send(LaneCommand::Start(Box::new(plan)));
         }
     }
 
