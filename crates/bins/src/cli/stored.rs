@@ -198,7 +198,7 @@ pub(super) fn stopped(host: Option<i32>, status: &FlowStatus) -> Vec<String> {
     let supervisors = supervisors.into_iter().map(|(pid, steps)| {
         let steps: Vec<String> = steps.iter().map(|step| format!("`{step}`")).collect();
         format!(
-            "the supervisor process {pid} of step {} is stopped: no end of it is seen before that is continued, with `kill -CONT {pid}`",
+            "the supervisor process {pid} of step {} is stopped: no end is seen before it is continued, with `kill -CONT {pid}`",
             steps.join(", ")
         )
     });

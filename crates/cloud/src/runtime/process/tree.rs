@@ -1,5 +1,5 @@
 //! A process that was started, and all that comes of it: asked to end, killed, swept up after. Owns telling the processes of one
-//! from those of others, and ending them; never ends a process that cannot be told to be its.
+//! from those of others, and ending them; never ends a process that it does not recognise.
 //!
 //! This program is the reaper of all it starts: a process that loses its parent becomes a child of its first thread. So when a
 //! process is dead and that thread has no other children, nothing of it is left, which is one read to find out. Otherwise a process
@@ -215,7 +215,7 @@ impl Process {
                     group.kill();
                 }
                 self.immune = kill(&left);
-                let given_up = !self.immune.is_empty() && pass >= GIVE_UP;
+                let given_up = self.immune.len() == left.len() && pass >= GIVE_UP;
                 let again = Phase::Sweeping { again: at + pause(pass), pass };
                 self.phase = if given_up { Phase::Over } else { again };
             }

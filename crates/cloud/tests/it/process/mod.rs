@@ -65,12 +65,12 @@ pub(crate) struct PodFixture {
 pub(crate) struct StartSignal(PathBuf);
 
 impl StartSignal {
-    /// A gate that the pod of a bed sees.
-    pub(crate) fn of(bed: &mut PodFixture) -> Self {
-        let source = bed.dir.path().join("gate");
+    /// A gate that the pod of a fixture sees.
+    pub(crate) fn of(fixture: &mut PodFixture) -> Self {
+        let source = fixture.dir.path().join("gate");
         std::fs::create_dir(&source).unwrap();
         let gate = Self(source.join("go"));
-        bed.plan.main.mounts.push(Mount { source, target: "/orlop-go".to_owned(), read_only: true });
+        fixture.plan.main.mounts.push(Mount { source, target: "/orlop-go".to_owned(), read_only: true });
         gate
     }
 

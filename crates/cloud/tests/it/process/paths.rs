@@ -17,8 +17,8 @@ fn names(dir: &str) -> Vec<PathBuf> {
     names
 }
 
-fn volume(bed: &PodFixture, name: &str) -> PathBuf {
-    let path = bed.dir.path().join(name);
+fn volume(fixture: &PodFixture, name: &str) -> PathBuf {
+    let path = fixture.dir.path().join(name);
     std::fs::create_dir(&path).unwrap();
     path
 }
@@ -27,35 +27,35 @@ fn mount(source: &Path, target: &str) -> Mount {
     Mount { source: source.to_owned(), target: target.to_owned(), read_only: false }
 }
 
-async fn content(bed: &PodFixture, inside: &str) -> String {
-    std::fs::read_to_string(bed.fetch(inside).await.unwrap()).unwrap()
+async fn content(fixture: &PodFixture, inside: &str) -> String {
+    std::fs::read_to_string(fixture.fetch(inside).await.unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn mounts_and_outputs_are_at_their_absolute_paths() {
     let before = (names("/"), names("/opt"), names("/dev"));
     for paths in ALL {
-        let mut bed = PodFixture::with(
+        let mut fixture = PodFixture::with(
             "mkdir /orlop-out /opt/orlop-o; cat /orlop-in/deep/file > /orlop-out/x; echo $A >> /orlop-out/x; echo tmp > /tmp/o; echo opt > /opt/orlop-o/y; \
              echo v > /orlop-in/written; pwd > /orlop-out/pwd",
             Some(paths),
         )
         .env("A", "/orlop-in/deep", false);
-        let (deep, shallow) = (volume(&bed, "deep"), volume(&bed, "shallow"));
+        let (deep, shallow) = (volume(&fixture, "deep"), volume(&fixture, "shallow"));
         std::fs::write(deep.join("file"), "in\n").unwrap();
-        bed.plan.main.mounts = vec![mount(&shallow, "/orlop-in"), mount(&deep, "/orlop-in/deep")];
-        bed.plan.main.working_dir = Some("/orlop-work".to_owned());
-        bed.plan.outputs = ["/orlop-out/x", "/tmp/o", "/opt/orlop-o/y"].map(str::to_owned).to_vec();
-        let exit = bed.run().await;
-        assert_eq!(reason(&exit), "Succeeded", "{paths:?} {exit:?} {:?}", super::lines(&bed.plan.stderr));
-        let x = content(&bed, "/orlop-out/x").await;
+        fixture.plan.main.mounts = vec![mount(&shallow, "/orlop-in"), mount(&deep, "/orlop-in/deep")];
+        fixture.plan.main.working_dir = Some("/orlop-work".to_owned());
+        fixture.plan.outputs = ["/orlop-out/x", "/tmp/o", "/opt/orlop-o/y"].map(str::to_owned).to_vec();
+        let exit = fixture.run().await;
+        assert_eq!(reason(&exit), "Succeeded", "{paths:?} {exit:?} {:?}", super::lines(&fixture.plan.stderr));
+        let x = content(&fixture, "/orlop-out/x").await;
         assert!(x.starts_with("in\n"), "{paths:?} {x}");
         if paths != Paths::Rewritten {
             assert_eq!(x, "in\n/orlop-in/deep\n");
-            assert_eq!(content(&bed, "/orlop-out/pwd").await, "/orlop-work\n");
+            assert_eq!(content(&fixture, "/orlop-out/pwd").await, "/orlop-work\n");
         }
-        assert_eq!(content(&bed, "/tmp/o").await, "tmp\n", "{paths:?}");
-        assert_eq!(content(&bed, "/opt/orlop-o/y").await, "opt\n", "{paths:?}");
+        assert_eq!(content(&fixture, "/tmp/o").await, "tmp\n", "{paths:?}");
+        assert_eq!(content(&fixture, "/opt/orlop-o/y").await, "opt\n", "{paths:?}");
         assert_eq!(std::fs::read_to_string(shallow.join("written")).unwrap(), "v\n", "{paths:?}");
         assert_eq!((names("/"), names("/opt"), names("/dev")), before, "{paths:?} leaves a trace");
     }
@@ -68,16 +68,16 @@ async fn a_file_of_the_machine_is_not_taken_for_an_output() {
     std::fs::write(&file, "stale").unwrap();
     std::fs::write(stale.path().join("beside"), "beside").unwrap();
     for paths in ALL {
-        let mut bed = PodFixture::with(
+        let mut fixture = PodFixture::with(
             &format!("cat {0}/beside > {0}/second; test ! -s {0}/out", stale.path().display()),
             Some(paths),
         );
-        bed.plan.outputs =
+        fixture.plan.outputs =
             vec![file.to_str().unwrap().to_owned(), stale.path().join("second").to_str().unwrap().to_owned()];
-        let exit = bed.run().await;
-        assert_eq!(reason(&exit), "Succeeded", "{paths:?} {:?}", super::lines(&bed.plan.stderr));
-        assert_eq!(bed.fetch(file.to_str().unwrap()).await.unwrap_err().class, Class::NotFound, "{paths:?}");
-        assert_eq!(content(&bed, stale.path().join("second").to_str().unwrap()).await, "beside");
+        let exit = fixture.run().await;
+        assert_eq!(reason(&exit), "Succeeded", "{paths:?} {:?}", super::lines(&fixture.plan.stderr));
+        assert_eq!(fixture.fetch(file.to_str().unwrap()).await.unwrap_err().class, Class::NotFound, "{paths:?}");
+        assert_eq!(content(&fixture, stale.path().join("second").to_str().unwrap()).await, "beside");
         assert_eq!(
             (names(stale.path().to_str().unwrap()).len(), std::fs::read_to_string(&file).unwrap().as_str()),
             (2, "stale")
@@ -88,11 +88,11 @@ async fn a_file_of_the_machine_is_not_taken_for_an_output() {
 #[tokio::test]
 async fn read_only_mounts_are() {
     for paths in VIEWS {
-        let mut bed = PodFixture::with("echo x > /orlop-ro/file", Some(paths));
-        let source = volume(&bed, "ro");
-        bed.plan.main.mounts = vec![Mount { read_only: true, ..mount(&source, "/orlop-ro") }];
-        assert_eq!(reason(&bed.run().await), "NonZeroExit", "{paths:?}");
-        let errors = super::lines(&bed.plan.stderr).join("\n");
+        let mut fixture = PodFixture::with("echo x > /orlop-ro/file", Some(paths));
+        let source = volume(&fixture, "ro");
+        fixture.plan.main.mounts = vec![Mount { read_only: true, ..mount(&source, "/orlop-ro") }];
+        assert_eq!(reason(&fixture.run().await), "NonZeroExit", "{paths:?}");
+        let errors = super::lines(&fixture.plan.stderr).join("\n");
         assert!(errors.contains("Read-only file system"), "{paths:?} {errors}");
     }
 }
@@ -100,14 +100,14 @@ async fn read_only_mounts_are() {
 #[tokio::test]
 async fn init_containers_share_private_places_with_main() {
     for paths in ALL {
-        let mut bed = PodFixture::with("cat /tmp/from-init /orlop-shared/from-init", Some(paths));
-        let shared = volume(&bed, "shared");
+        let mut fixture = PodFixture::with("cat /tmp/from-init /orlop-shared/from-init", Some(paths));
+        let shared = volume(&fixture, "shared");
         let mut init = container("init", "echo one > /tmp/from-init; echo two > /orlop-shared/from-init");
         init.mounts = vec![mount(&shared, "/orlop-shared")];
-        bed.plan.init = vec![init];
-        bed.plan.main.mounts = vec![mount(&shared, "/orlop-shared")];
-        assert_eq!(reason(&bed.run().await), "Succeeded", "{paths:?} {:?}", super::lines(&bed.plan.stderr));
-        assert_eq!(bed.out(), ["one", "two"], "{paths:?}");
+        fixture.plan.init = vec![init];
+        fixture.plan.main.mounts = vec![mount(&shared, "/orlop-shared")];
+        assert_eq!(reason(&fixture.run().await), "Succeeded", "{paths:?} {:?}", super::lines(&fixture.plan.stderr));
+        assert_eq!(fixture.out(), ["one", "two"], "{paths:?}");
     }
 }
 
@@ -125,28 +125,28 @@ async fn two_pods_have_two_tmps() {
 
 #[tokio::test]
 async fn another_user_owns_its_places_and_its_links_lead_nowhere_else() {
-    let mut bed = PodFixture::new(
+    let mut fixture = PodFixture::new(
         "id -u; id -G; echo x > /tmp/x; echo y > /new-of-mine; ln -s /etc/shadow /tmp/link; echo w > /dev/termination-log; echo $HOME",
     );
-    bed.plan.main.user = Some(65534);
-    bed.plan.main.group = Some(65534);
-    bed.plan.further_groups = vec![4242];
-    let exit = bed.run().await;
-    assert_eq!(reason(&exit), "Succeeded", "{exit:?} {:?}", super::lines(&bed.plan.stderr));
-    assert_eq!(bed.out()[..2], ["65534".to_owned(), "65534 4242".to_owned()]);
+    fixture.plan.main.user = Some(65534);
+    fixture.plan.main.group = Some(65534);
+    fixture.plan.further_groups = vec![4242];
+    let exit = fixture.run().await;
+    assert_eq!(reason(&exit), "Succeeded", "{exit:?} {:?}", super::lines(&fixture.plan.stderr));
+    assert_eq!(fixture.out()[..2], ["65534".to_owned(), "65534 4242".to_owned()]);
     assert_eq!(exit.containers[0].message, "w\n");
-    assert_eq!(content(&bed, "/new-of-mine").await, "y\n");
-    assert_eq!(bed.fetch("/tmp/link").await.unwrap_err().class, Class::Invalid);
-    let mut bed = PodFixture::with("true", Some(Paths::UserNamespace));
-    bed.plan.main.user = Some(65534);
-    let error = super::in_time(super::PodRuntime::start(&bed.runtime, &bed.plan)).await.unwrap_err();
+    assert_eq!(content(&fixture, "/new-of-mine").await, "y\n");
+    assert_eq!(fixture.fetch("/tmp/link").await.unwrap_err().class, Class::Invalid);
+    let mut fixture = PodFixture::with("true", Some(Paths::UserNamespace));
+    fixture.plan.main.user = Some(65534);
+    let error = super::in_time(super::PodRuntime::start(&fixture.runtime, &fixture.plan)).await.unwrap_err();
     insta::assert_snapshot!(error, @"container `main` asks for another user or group; only root may run it as that");
 }
 
 #[tokio::test]
 async fn what_is_missing_is_not_found() {
-    let bed = PodFixture::new("true");
-    assert_eq!(bed.fetch("/tmp/nothing").await.unwrap_err().class, Class::NotFound);
-    bed.run().await;
-    assert_eq!(bed.fetch("/tmp/nothing").await.unwrap_err().class, Class::NotFound);
+    let fixture = PodFixture::new("true");
+    assert_eq!(fixture.fetch("/tmp/nothing").await.unwrap_err().class, Class::NotFound);
+    fixture.run().await;
+    assert_eq!(fixture.fetch("/tmp/nothing").await.unwrap_err().class, Class::NotFound);
 }

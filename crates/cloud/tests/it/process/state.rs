@@ -63,10 +63,10 @@ async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
     // Whoever embeds a runtime may have set much, too.
     let blocked = SigSet::from_iter([Signal::SIGUSR2, Signal::SIGWINCH]);
     blocked.thread_block().unwrap();
-    let mut bed = PodFixture::new("");
-    bed.plan.main.command = vec![program().display().to_string(), STATE.to_owned()];
-    bed.run().await;
-    let pod: Value = serde_json::from_str(&bed.out().concat()).unwrap();
+    let mut fixture = PodFixture::new("");
+    fixture.plan.main.command = vec![program().display().to_string(), STATE.to_owned()];
+    fixture.run().await;
+    let pod: Value = serde_json::from_str(&fixture.out().concat()).unwrap();
     let jobs = machines.map(|(whose, machine, survive)| (whose, of_worker(&machine, survive)));
     drop(open);
     blocked.thread_unblock().unwrap();

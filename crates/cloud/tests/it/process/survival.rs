@@ -29,126 +29,126 @@ fn kill_hard(pid: i32) {
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }
 
-/// Stops the supervisor of a bed, and waits until it stands still.
-async fn stop_supervisor(bed: &PodFixture) {
-    kill(Pid::from_raw(bed.supervisor()), Signal::SIGSTOP).unwrap();
-    until(|| state(bed.supervisor()) == Some('T')).await;
+/// Stops the supervisor of a fixture, and waits until it stands still.
+async fn stop_supervisor(fixture: &PodFixture) {
+    kill(Pid::from_raw(fixture.supervisor()), Signal::SIGSTOP).unwrap();
+    until(|| state(fixture.supervisor()) == Some('T')).await;
 }
 
 /// The example program as the parent of a pod in this directory.
-fn parent(bed: &PodFixture, script: &str) -> Child {
+fn parent(fixture: &PodFixture, script: &str) -> Child {
     let mut command = Command::new(program());
-    command.arg(&bed.plan.directory).args(["sh", "-c", script]).stdout(Stdio::piped());
+    command.arg(&fixture.plan.directory).args(["sh", "-c", script]).stdout(Stdio::piped());
     command.spawn().unwrap()
 }
 
-/// A bed for a pod that the example program starts.
-fn bed() -> PodFixture {
-    let mut bed = PodFixture::new("unused");
-    bed.plan.key.attempt.flow = "example".into();
-    bed.plan.key.attempt.step = "only".into();
-    bed.plan.stdout = bed.plan.directory.join("out.log");
-    bed
+/// A fixture for a pod that the example program starts.
+fn fixture() -> PodFixture {
+    let mut fixture = PodFixture::new("unused");
+    fixture.plan.key.attempt.flow = "example".into();
+    fixture.plan.key.attempt.step = "only".into();
+    fixture.plan.stdout = fixture.plan.directory.join("out.log");
+    fixture
 }
 
 #[tokio::test]
 async fn a_pod_survives_its_parent_and_is_found_by_the_next() {
-    let bed = bed();
-    let mut parent = parent(&bed, "echo ready; while [ ! -e /tmp/go ]; do sleep 0.01; done; exit 6");
+    let fixture = fixture();
+    let mut parent = parent(&fixture, "echo ready; while [ ! -e /tmp/go ]; do sleep 0.01; done; exit 6");
     let mut said = String::new();
     BufReader::new(parent.stdout.take().unwrap()).read_line(&mut said).unwrap();
     parent.kill().unwrap();
     parent.wait().unwrap();
-    bed.line("ready").await;
-    let (found, exit) = tokio::join!(bed.start(), async {
-        let go = bed.fetch("/tmp").await;
+    fixture.line("ready").await;
+    let (found, exit) = tokio::join!(fixture.start(), async {
+        let go = fixture.fetch("/tmp").await;
         // Only the layout of a container that ended is known, so look for its place by hand.
         assert!(go.is_err());
-        let view = std::fs::read_dir(&bed.plan.directory).unwrap().map(|e| e.unwrap().path());
+        let view = std::fs::read_dir(&fixture.plan.directory).unwrap().map(|e| e.unwrap().path());
         let view = view.into_iter().find(|path| path.to_string_lossy().contains("/view-")).unwrap();
         std::fs::write(view.join("tmp/go"), "").unwrap();
-        bed.wait().await
+        fixture.wait().await
     });
     assert_eq!(said.trim(), format!("started {found}"));
     assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 6));
     // The end stays known.
-    assert_eq!(bed.wait().await, exit);
-    assert_eq!(bed.start().await, found);
+    assert_eq!(fixture.wait().await, exit);
+    assert_eq!(fixture.start().await, found);
 }
 
 #[tokio::test]
 async fn a_stop_reaches_a_pod_of_a_dead_parent() {
-    let bed = bed();
-    let mut parent = parent(&bed, "echo ready; sleep 1000");
-    bed.line("ready").await;
+    let fixture = fixture();
+    let mut parent = parent(&fixture, "echo ready; sleep 1000");
+    fixture.line("ready").await;
     parent.kill().unwrap();
     parent.wait().unwrap();
-    bed.stop(Duration::from_secs(30)).await;
-    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+    fixture.stop(Duration::from_secs(30)).await;
+    assert_eq!(fixture.wait().await.result, PodResult::Cancelled);
 }
 
 #[tokio::test]
 async fn waiting_can_be_given_up_and_begun_again() {
-    let bed = PodFixture::new("echo ready; sleep 2");
-    bed.start().await;
+    let fixture = PodFixture::new("echo ready; sleep 2");
+    fixture.start().await;
     for _ in 0..5 {
-        let wait = bed.runtime.wait(&bed.plan.key, &bed.plan.directory);
+        let wait = fixture.runtime.wait(&fixture.plan.key, &fixture.plan.directory);
         assert!(tokio::time::timeout(Duration::from_millis(10), wait).await.is_err());
     }
-    assert_eq!(reason(&bed.wait().await), "Succeeded");
+    assert_eq!(reason(&fixture.wait().await), "Succeeded");
 }
 
 #[tokio::test]
 async fn a_dead_supervisor_is_lost_and_leaves_nothing() {
     let mark = "orlop-test-orphan-3";
-    let bed = PodFixture::new(&format!(
+    let fixture = PodFixture::new(&format!(
         "(setsid env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' </dev/null >/dev/null 2>&1 &); \
          sh -c ': {mark}; trap \"\" TERM; sleep 1000; :' & : {mark}; echo ready; sleep 1000; :"
     ));
-    bed.start().await;
-    bed.line("ready").await;
+    fixture.start().await;
+    fixture.line("ready").await;
     until(|| with_text(mark).len() >= 3).await;
     let wait = async {
-        let exit = bed.wait().await;
+        let exit = fixture.wait().await;
         assert_eq!(with_text(mark), Vec::<i32>::new());
         exit
     };
-    let (exit, ()) = tokio::join!(wait, async { kill_hard(bed.supervisor()) });
+    let (exit, ()) = tokio::join!(wait, async { kill_hard(fixture.supervisor()) });
     assert_eq!(exit.result, PodResult::Lost);
-    assert_eq!(bed.wait().await, exit);
+    assert_eq!(fixture.wait().await, exit);
     // It never runs again.
-    bed.start().await;
-    assert_eq!(bed.wait().await, exit);
+    fixture.start().await;
+    assert_eq!(fixture.wait().await, exit);
 }
 
 #[tokio::test]
 async fn the_main_process_dies_with_its_supervisor_before_anybody_looks() {
-    let bed = PodFixture::new("echo $$; sleep 1000; :");
-    bed.start().await;
-    until(|| !bed.out().is_empty()).await;
-    let pid: i32 = bed.out()[0].parse().unwrap();
-    kill_hard(bed.supervisor());
+    let fixture = PodFixture::new("echo $$; sleep 1000; :");
+    fixture.start().await;
+    until(|| !fixture.out().is_empty()).await;
+    let pid: i32 = fixture.out()[0].parse().unwrap();
+    kill_hard(fixture.supervisor());
     until(|| !is_alive(pid)).await;
-    assert_eq!(bed.wait().await.result, PodResult::Lost);
+    assert_eq!(fixture.wait().await.result, PodResult::Lost);
 }
 
 #[tokio::test]
 async fn no_trace_is_lost_and_closes_the_directory_for_good() {
-    let bed = PodFixture::new("echo ran");
-    assert_eq!(bed.wait().await.result, PodResult::Lost);
-    bed.start().await;
-    assert_eq!((bed.wait().await.result, bed.out().len()), (PodResult::Lost, 0));
-    let bed = PodFixture::new("echo ran");
-    bed.stop(Duration::ZERO).await;
-    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+    let fixture = PodFixture::new("echo ran");
+    assert_eq!(fixture.wait().await.result, PodResult::Lost);
+    fixture.start().await;
+    assert_eq!((fixture.wait().await.result, fixture.out().len()), (PodResult::Lost, 0));
+    let fixture = PodFixture::new("echo ran");
+    fixture.stop(Duration::ZERO).await;
+    assert_eq!(fixture.wait().await.result, PodResult::Cancelled);
 }
 
 #[tokio::test]
 async fn a_directory_belongs_to_one_pod() {
-    let mut bed = PodFixture::new("true");
-    bed.run().await;
-    bed.plan.key.pod = 1;
-    let error = bed.runtime.start(&bed.plan).await.unwrap_err();
+    let mut fixture = PodFixture::new("true");
+    fixture.run().await;
+    fixture.plan.key.pod = 1;
+    let error = fixture.runtime.start(&fixture.plan).await.unwrap_err();
     assert_eq!(error.class, Class::Exists);
 }
 
@@ -175,24 +175,24 @@ async fn two_starts_of_one_pod_run_it_once() {
 async fn a_parent_killed_at_any_moment_leaves_one_run_or_none() {
     let script = "echo x >> runs";
     let whole = Instant::now();
-    let bed = bed();
-    parent(&bed, script).wait().unwrap();
+    let fixture = fixture();
+    parent(&fixture, script).wait().unwrap();
     let whole = whole.elapsed();
     let (mut before, mut after) = (0, 0);
     for round in moments() {
-        let bed = self::bed();
-        let mut parent = parent(&bed, script);
+        let fixture = self::fixture();
+        let mut parent = parent(&fixture, script);
         // Beyond the end of the first one, should the machine be busier by now.
         std::thread::sleep(whole * 2 * round / ROUNDS);
         parent.kill().unwrap();
         parent.wait().unwrap();
-        *if bed.plan.directory.join("claim").exists() { &mut after } else { &mut before } += 1;
+        *if fixture.plan.directory.join("claim").exists() { &mut after } else { &mut before } += 1;
         // The next host finds the pod, or starts it for the first time.
-        let plan = PodPlan { main: super::container("main", script), ..bed.plan.clone() };
-        in_time(bed.runtime.start(&plan)).await.unwrap();
-        let exit = in_time(bed.runtime.wait(&plan.key, &plan.directory)).await.unwrap();
+        let plan = PodPlan { main: super::container("main", script), ..fixture.plan.clone() };
+        in_time(fixture.runtime.start(&plan)).await.unwrap();
+        let exit = in_time(fixture.runtime.wait(&plan.key, &plan.directory)).await.unwrap();
         assert_eq!(reason(&exit), "Succeeded", "round {round}");
-        let runs = std::fs::read_to_string(bed.fetch("/runs").await.unwrap()).unwrap();
+        let runs = std::fs::read_to_string(fixture.fetch("/runs").await.unwrap()).unwrap();
         assert_eq!(runs, "x\n", "round {round}");
     }
     assert!(before > 0 && after > 0, "the kills hit {before} times before the claim and {after} times after it");
@@ -208,33 +208,33 @@ async fn a_supervisor_killed_at_any_moment_is_lost_or_done_and_leaves_nothing() 
         let whole = begun.elapsed();
         let (mut lost, mut done) = (0, 0);
         for round in moments() {
-            let mut bed = PodFixture::new(&script);
+            let mut fixture = PodFixture::new(&script);
             if !groups {
-                bed.runtime = without_groups();
+                fixture.runtime = without_groups();
             }
-            bed.start().await;
+            fixture.start().await;
             std::thread::sleep(whole * round / ROUNDS);
-            match kill(Pid::from_raw(bed.supervisor()), Signal::SIGKILL) {
+            match kill(Pid::from_raw(fixture.supervisor()), Signal::SIGKILL) {
                 Ok(()) | Err(Errno::ESRCH) => {}
                 Err(error) => panic!("{error}"),
             }
-            match bed.wait().await.result {
+            match fixture.wait().await.result {
                 PodResult::Lost => lost += 1,
                 PodResult::Succeeded => done += 1,
                 other => panic!("round {round}: {other:?}"),
             }
             assert_eq!(with_text(mark), Vec::<i32>::new(), "round {round}");
-            in_time(bed.runtime.remove(&bed.plan.key, &bed.plan.directory)).await.unwrap();
-            let claim = bed.claim();
-            assert_eq!(claim["cgroup"].is_null(), !groups || !in_groups(&bed).await);
+            in_time(fixture.runtime.remove(&fixture.plan.key, &fixture.plan.directory)).await.unwrap();
+            let claim = fixture.claim();
+            assert_eq!(claim["cgroup"].is_null(), !groups || !in_groups(&fixture).await);
             assert!(!claim["cgroup"].as_str().is_some_and(|group| Path::new(group).exists()), "round {round}");
         }
         assert!(lost > 0, "{lost} {done}");
     }
 }
 
-async fn in_groups(bed: &PodFixture) -> bool {
-    bed.runtime.capabilities().await.unwrap().limits.parent.is_some()
+async fn in_groups(fixture: &PodFixture) -> bool {
+    fixture.runtime.capabilities().await.unwrap().limits.parent.is_some()
 }
 
 /// A runtime that has no control groups for pods.
@@ -245,79 +245,83 @@ fn without_groups() -> ProcessRuntime {
 #[tokio::test]
 async fn a_dead_supervisor_without_groups_or_namespaces_leaves_nothing_either() {
     let mark = "orlop-test-bare-5";
-    let mut bed = PodFixture::new(&format!(
+    let mut fixture = PodFixture::new(&format!(
         "(setsid sh -c ': {mark}; sleep 1000; :' </dev/null >/dev/null 2>&1 &); sh -c ': {mark}; sleep 1000; :' & \
          (env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' &); : {mark}; echo ready; sleep 1000; :"
     ));
-    bed.runtime = super::runtime_with(|options| {
+    fixture.runtime = super::runtime_with(|options| {
         options.cgroup = Some("/nowhere".into());
         options.paths = Some(Paths::Rewritten);
     });
-    bed.start().await;
-    bed.line("ready").await;
+    fixture.start().await;
+    fixture.line("ready").await;
     until(|| with_text(mark).len() >= 4).await;
-    kill_hard(bed.supervisor());
-    assert_eq!(bed.wait().await.result, PodResult::Lost);
+    kill_hard(fixture.supervisor());
+    assert_eq!(fixture.wait().await.result, PodResult::Lost);
     assert_eq!(with_text(mark), Vec::<i32>::new());
 }
 
 #[tokio::test]
 async fn a_supervisor_told_to_end_ends_its_pod_as_lost() {
-    let bed = PodFixture::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
-    bed.start().await;
-    bed.line("ready").await;
-    kill(Pid::from_raw(bed.supervisor()), Signal::SIGTERM).unwrap();
-    assert_eq!(bed.wait().await.result, PodResult::Lost);
-    assert!(bed.out().contains(&"asked".to_owned()));
+    let fixture = PodFixture::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+    fixture.start().await;
+    fixture.line("ready").await;
+    kill(Pid::from_raw(fixture.supervisor()), Signal::SIGTERM).unwrap();
+    assert_eq!(fixture.wait().await.result, PodResult::Lost);
+    assert!(fixture.out().contains(&"asked".to_owned()));
 }
 
 #[tokio::test]
 async fn a_parent_that_ignores_its_children_has_supervisors_that_do_not() {
-    let bed = bed();
+    let fixture = fixture();
     let mut command = Command::new("env");
-    command.arg("--ignore-signal=CHLD").arg(program()).arg(&bed.plan.directory);
+    command.arg("--ignore-signal=CHLD").arg(program()).arg(&fixture.plan.directory);
     assert!(command.args(["sh", "-c", "exit 9"]).stdout(Stdio::null()).status().unwrap().success());
-    assert_eq!(bed.wait().await.containers[0].exit_code, 9);
+    assert_eq!(fixture.wait().await.containers[0].exit_code, 9);
 }
 
 #[tokio::test]
 async fn a_supervisor_that_died_is_replaced_and_its_pods_alone_are_lost() {
-    let bed = PodFixture::new("echo ready; sleep 1000");
-    bed.start().await;
-    bed.line("ready").await;
+    let fixture = PodFixture::new("echo ready; sleep 1000");
+    fixture.start().await;
+    fixture.line("ready").await;
     let other = |name: &str, number, script| {
-        let mut other = plan(bed.dir.path(), script);
-        (other.directory, other.key.pod) = (bed.dir.path().join(name), number);
+        let mut other = plan(fixture.dir.path(), script);
+        (other.directory, other.key.pod) = (fixture.dir.path().join(name), number);
         std::fs::create_dir(&other.directory).unwrap();
         other
     };
     let together = other("together", 1, "sleep 1000");
-    in_time(bed.runtime.start(&together)).await.unwrap();
-    let supervisor = bed.supervisor();
+    in_time(fixture.runtime.start(&together)).await.unwrap();
+    let supervisor = fixture.supervisor();
     kill_hard(supervisor);
     until(|| !is_alive(supervisor)).await;
     let after = other("after", 2, "exit 5");
-    in_time(bed.runtime.start(&after)).await.unwrap();
-    let end = async |plan: &PodPlan| in_time(bed.runtime.wait(&plan.key, &plan.directory)).await.unwrap();
+    in_time(fixture.runtime.start(&after)).await.unwrap();
+    let end = async |plan: &PodPlan| in_time(fixture.runtime.wait(&plan.key, &plan.directory)).await.unwrap();
     assert_eq!(end(&after).await.containers[0].exit_code, 5);
     assert_eq!(end(&together).await.result, PodResult::Lost);
-    assert_eq!(bed.wait().await.result, PodResult::Lost);
+    assert_eq!(fixture.wait().await.result, PodResult::Lost);
 }
 
-#[tokio::test]
-async fn one_supervisor_keeps_all_pods_of_a_runtime() {
-    let runtime = runtime(None);
-    let dir = tempfile::tempdir().unwrap();
+/// Starts so many pods of one script.
+async fn start_many(runtime: &ProcessRuntime, dir: &Path, count: u32, script: &str) -> Vec<PodPlan> {
     let mut plans = Vec::new();
-    for number in 0..20 {
-        let mut plan = plan(dir.path(), "sleep 0.2; exit 3");
-        (plan.directory, plan.key.pod) = (dir.path().join(format!("pod-{number}")), number);
+    for number in 0..count {
+        let mut plan = plan(dir, script);
+        (plan.directory, plan.key.pod) = (dir.join(format!("pod-{number}")), number);
         std::fs::create_dir(&plan.directory).unwrap();
         in_time(runtime.start(&plan)).await.unwrap();
         plans.push(plan);
     }
+    plans
+}
+
+#[tokio::test]
+async fn one_supervisor_keeps_all_pods_of_a_runtime() {
+    let (runtime, dir) = (runtime(None), tempfile::tempdir().unwrap());
     let mut supervisors = std::collections::BTreeSet::new();
-    for plan in &plans {
+    for plan in start_many(&runtime, dir.path(), 20, "sleep 0.2; exit 3").await {
         let exit = in_time(runtime.wait(&plan.key, &plan.directory)).await.unwrap();
         assert_eq!(exit.containers[0].exit_code, 3);
         let claim: serde_json::Value =
@@ -329,10 +333,10 @@ async fn one_supervisor_keeps_all_pods_of_a_runtime() {
 
 #[tokio::test]
 async fn what_a_long_pod_leaves_dead_behind_does_not_pile_up() {
-    let bed = PodFixture::new("for n in $(seq 1 30); do (setsid true &); done; echo made; sleep 1000");
-    bed.start().await;
-    bed.line("made").await;
-    let supervisor = bed.supervisor();
+    let fixture = PodFixture::new("for n in $(seq 1 30); do (setsid true &); done; echo made; sleep 1000");
+    fixture.start().await;
+    fixture.line("made").await;
+    let supervisor = fixture.supervisor();
     let dead = || {
         let pids =
             std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -344,22 +348,14 @@ async fn what_a_long_pod_leaves_dead_behind_does_not_pile_up() {
         pids.filter(of_supervisor).count()
     };
     until(|| dead() == 0).await;
-    bed.stop(Duration::ZERO).await;
-    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+    fixture.stop(Duration::ZERO).await;
+    assert_eq!(fixture.wait().await.result, PodResult::Cancelled);
 }
 
 #[tokio::test]
 async fn many_pods_are_cancelled_at_once() {
-    let runtime = runtime(None);
-    let dir = tempfile::tempdir().unwrap();
-    let mut plans = Vec::new();
-    for number in 0..100 {
-        let mut plan = plan(dir.path(), "sleep 1000");
-        (plan.directory, plan.key.pod) = (dir.path().join(format!("pod-{number}")), number);
-        std::fs::create_dir(&plan.directory).unwrap();
-        in_time(runtime.start(&plan)).await.unwrap();
-        plans.push(plan);
-    }
+    let (runtime, dir) = (runtime(None), tempfile::tempdir().unwrap());
+    let plans = start_many(&runtime, dir.path(), 100, "sleep 1000").await;
     let began = Instant::now();
     for plan in &plans {
         in_time(runtime.stop(&plan.key, &plan.directory, Duration::from_secs(30))).await.unwrap();
@@ -374,25 +370,25 @@ async fn many_pods_are_cancelled_at_once() {
 /// A program may stop its supervisor, which then does not look at what is asked of it.
 #[tokio::test]
 async fn a_pod_whose_supervisor_is_stopped_ends_when_it_is_asked_to() {
-    let bed = PodFixture::new("echo ready; trap '' TERM; while :; do sleep 0.1; done");
-    bed.start().await;
-    bed.line("ready").await;
-    stop_supervisor(&bed).await;
-    bed.stop(Duration::from_millis(200)).await;
-    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+    let fixture = PodFixture::new("echo ready; trap '' TERM; while :; do sleep 0.1; done");
+    fixture.start().await;
+    fixture.line("ready").await;
+    stop_supervisor(&fixture).await;
+    fixture.stop(Duration::from_millis(200)).await;
+    assert_eq!(fixture.wait().await.result, PodResult::Cancelled);
     // Where it is stopped again the programs of that pod are killed, and those of others are not.
-    let bed = PodFixture::new("echo ready; trap 'echo asked' TERM; while :; do sleep 0.1; done");
-    bed.start().await;
-    bed.line("ready").await;
-    let mut other = plan(bed.dir.path(), "sleep 1; exit 7");
-    (other.directory, other.key.pod) = (bed.dir.path().join("other"), 1);
+    let fixture = PodFixture::new("echo ready; trap 'echo asked' TERM; while :; do sleep 0.1; done");
+    fixture.start().await;
+    fixture.line("ready").await;
+    let mut other = plan(fixture.dir.path(), "sleep 1; exit 7");
+    (other.directory, other.key.pod) = (fixture.dir.path().join("other"), 1);
     std::fs::create_dir(&other.directory).unwrap();
-    in_time(bed.runtime.start(&other)).await.unwrap();
-    bed.stop(Duration::from_secs(1000)).await;
-    bed.line("asked").await;
-    stop_supervisor(&bed).await;
-    bed.stop(Duration::from_secs(1000)).await;
-    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
-    let exit = in_time(bed.runtime.wait(&other.key, &other.directory)).await.unwrap();
+    in_time(fixture.runtime.start(&other)).await.unwrap();
+    fixture.stop(Duration::from_secs(1000)).await;
+    fixture.line("asked").await;
+    stop_supervisor(&fixture).await;
+    fixture.stop(Duration::from_secs(1000)).await;
+    assert_eq!(fixture.wait().await.result, PodResult::Cancelled);
+    let exit = in_time(fixture.runtime.wait(&other.key, &other.directory)).await.unwrap();
     assert_eq!(exit.containers[0].exit_code, 7);
 }

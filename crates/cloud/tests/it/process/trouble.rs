@@ -140,9 +140,9 @@ async fn a_supervisor_started_by_hand_says_so() {
 
 #[tokio::test]
 async fn what_can_never_run_is_refused() {
-    let mut bed = PodFixture::new("true");
-    bed.plan.main.command.clear();
-    let error = in_time(bed.runtime.start(&bed.plan)).await.unwrap_err();
+    let mut fixture = PodFixture::new("true");
+    fixture.plan.main.command.clear();
+    let error = in_time(fixture.runtime.start(&fixture.plan)).await.unwrap_err();
     assert_eq!((error.class, error.reason), (Class::Invalid, Some("TemplateInvalid")));
 }
 

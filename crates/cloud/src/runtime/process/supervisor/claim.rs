@@ -34,7 +34,7 @@ pub(super) fn claim(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure
     let boot = identity::boot().during(|| "reading the boot of this machine".to_owned())?;
     let token = token(&order, own, &boot);
     let reserved = directory.reserve_exit()?;
-    let layout = directory.reserve_layout()?;
+    let layout = Some(directory.reserve_layout()?);
     request::prepare(&directory)?;
     let masker = Arc::new(Masker::with_encodings(secrets(&order)?));
     let open = |path: &PathBuf| capture::open(path).during(|| format!("opening the log `{}`", path.display()));

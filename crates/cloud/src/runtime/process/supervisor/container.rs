@@ -45,7 +45,6 @@ const DRAIN_READS: usize = 64;
 pub(super) struct Running {
     pub(super) process: Process,
     pub(super) is_main: bool,
-    index: usize,
     launcher: Option<UnixStream>,
     /// What the launcher said.
     said: Vec<u8>,
@@ -120,10 +119,10 @@ impl Running {
 
 impl Pod {
     /// Starts a container; else how it ended by that.
-    pub(super) fn start(&mut self, index: usize, context: &mut Context<'_>) -> Result<Running, ContainerEnd> {
-        let (container, started_at) = (self.container(index).clone(), now());
-        self.try_start(index, &container, started_at, context).map_err(|failure| {
-            let message = self.masker.mask_text(&failure.to_string());
+    pub(super) fn start(&mut self, context: &mut Context<'_>) -> Result<Running, ContainerEnd> {
+        let (container, started_at) = (self.container(self.index).clone(), now());
+        self.try_start(&container, started_at, context).map_err(|failure| {
+            let message = self.parts.masker.mask_text(&failure.to_string());
             let exit = exit(&container, Ended::Exited(verdict::CANNOT_START), &message, started_at);
             ContainerEnd { exit, cannot_start: true, immune: None }
         })
@@ -131,17 +130,16 @@ impl Pod {
 
     fn try_start(
         &mut self,
-        index: usize,
         container: &Container,
         started_at: Time,
         context: &mut Context<'_>,
     ) -> Result<Running, Failure> {
-        let (is_main, words) = (self.is_main(index), self.view.join(format!("words-{index}")));
-        let oom_before = self.cgroup.as_ref().map_or(0, Cgroup::oom_kills);
+        let (is_main, words) = (self.is_main(self.index), self.parts.view.join(format!("words-{}", self.index)));
+        let oom_before = self.parts.cgroup.as_ref().map_or(0, Cgroup::oom_kills);
         self.prepare_words(container, &words).during(|| format!("making `{}`", words.display()))?;
-        let outputs = if is_main { self.order.outputs.clone() } else { Vec::new() };
+        let outputs = if is_main { self.parts.order.outputs.clone() } else { Vec::new() };
         let order = self.launch_order(container, &words, &outputs, context.files)?;
-        if let Some(group) = &self.cgroup {
+        if let Some(group) = &self.parts.cgroup {
             group.limit(&Bounds::from(container))?;
         }
         let (stdout, out) = io::pipe().during(|| "making a pipe".to_owned())?;
@@ -175,7 +173,7 @@ impl Pod {
         // Until it hears this the launcher does nothing, so nothing runs outside of the group. One that is dead is noticed otherwise.
         drop(launcher.write_all(b"\n"));
         let (launcher, said, tail) = (Some(launcher), Vec::new(), Tail::default());
-        Ok(Running { process, is_main, index, launcher, said, words, tail, started_at, oom_before })
+        Ok(Running { process, is_main, launcher, said, words, tail, started_at, oom_before })
     }
 
     /// Takes a process on that waits for its beginning.
@@ -190,10 +188,10 @@ impl Pod {
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).during(|| "setting up a pipe".to_owned())?;
         }
         launcher.set_nonblocking(true).during(|| "setting up a socket".to_owned())?;
-        if let Some(group) = &self.cgroup {
+        if let Some(group) = &self.parts.cgroup {
             group.add(pid)?;
         }
-        let noted = identity::stat(pid).map_or(Ok(()), |stat| self.locks.note(stat.identity));
+        let noted = identity::stat(pid).map_or(Ok(()), |stat| self.parts.locks.note(stat.identity));
         noted.during(|| "noting a process".to_owned())?;
         let id = rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
         let end = id.and_then(|id| Ok(pidfd_open(id, PidfdFlags::empty())?));
@@ -205,11 +203,13 @@ impl Pod {
             pipes.iter().zip([Kind::Out, Kind::Err]).try_for_each(|(pipe, kind)| watcher.watch(pipe, number, kind))
         };
         watch().during(|| "watching a process".to_owned())?;
+        let directory = self.parts.directory.path();
         let marks = Marks {
-            variable: format!("{MARKER}={}", self.token),
-            dir: self.directory.path().to_owned(),
-            mount: Some(self.token.clone()),
-            group: self.cgroup.clone(),
+            variable: format!("{MARKER}={}", self.parts.token),
+            dir: directory.canonicalize().unwrap_or_else(|_| directory.to_owned()),
+            // Without a view of its own it has no mounts either.
+            mount: (self.parts.order.paths != Paths::Rewritten).then(|| self.parts.token.clone()),
+            group: self.parts.cgroup.clone(),
         };
         Ok(Process::new(pid, end, pipes, marks))
     }
@@ -219,23 +219,23 @@ impl Pod {
         self.drain(&mut running, context);
         running.process.pipes.iter().flatten().for_each(|pipe| context.watcher.forget(pipe));
         running.launcher.iter().for_each(|launcher| context.watcher.forget(launcher));
-        let Running { process, is_main, index, said, words, tail, started_at, oom_before, .. } = running;
+        let Running { process, is_main, said, words, tail, started_at, oom_before, .. } = running;
         let ended = process.reap().unwrap_or(Ended::Exited(verdict::CANNOT_START));
         context.starters.remove(&process.pid);
         let (layout, failed) = replies(&said);
         if let Some(layout) = layout.filter(|_| is_main) {
             self.keep_layout(&layout).map_err(|failure| io::Error::other(failure.to_string()))?;
         }
-        let container = self.container(index);
+        let container = self.container(self.index);
         let cannot_start = failed.as_ref().is_some_and(|(code, _)| *code == verdict::CANNOT_START);
         let (ended, message) = match failed {
             Some((code, message)) => (Ended::Exited(code), message),
             None => (ended, last_words(container, &words, ended, &tail)),
         };
-        let shown = self.masker.mask_values(&message);
+        let shown = self.parts.masker.mask_values(&message);
         let mut exit = exit(container, ended, &shown, started_at);
         exit.masked = shown != message;
-        let oom = self.cgroup.as_ref().map_or(0, Cgroup::oom_kills) > oom_before;
+        let oom = self.parts.cgroup.as_ref().map_or(0, Cgroup::oom_kills) > oom_before;
         exit.oom_killed = oom && exit.signal == Some(nix::libc::SIGKILL);
         let left: Vec<String> = process.immune().iter().map(|one| one.pid.to_string()).collect();
         let immune = (!left.is_empty()).then(|| format!("processes {} may not be ended by this user", left.join(", ")));
@@ -248,7 +248,7 @@ impl Pod {
         fs::set_permissions(words, fs::Permissions::from_mode(0o666))?;
         if container.user.is_some() || container.group.is_some() {
             for place in ["top", "tmp"] {
-                std::os::unix::fs::chown(self.view.join(place), container.user, container.group)?;
+                std::os::unix::fs::chown(self.parts.view.join(place), container.user, container.group)?;
             }
         }
         Ok(())
@@ -269,13 +269,13 @@ impl Pod {
             working_dir: container.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
             user: container.user,
             group: container.group,
-            further_groups: self.order.further_groups.clone(),
+            further_groups: self.parts.order.further_groups.clone(),
             files,
             view: None,
         };
-        if self.order.paths == Paths::Rewritten {
-            let (mut changed, layout) = paths::rewrite(container, &self.view, words, outputs)?;
-            let tmp = self.view.join("tmp").to_string_lossy().into_owned();
+        if self.parts.order.paths == Paths::Rewritten {
+            let (mut changed, layout) = paths::rewrite(container, &self.parts.view, words, outputs)?;
+            let tmp = self.parts.view.join("tmp").to_string_lossy().into_owned();
             if !changed.env.iter().any(|variable| variable.name == "TMPDIR") {
                 changed.env.push(Variable { name: "TMPDIR".to_owned(), value: tmp, secret: false });
             }
@@ -290,16 +290,17 @@ impl Pod {
             let target = container.last_words_path.clone();
             mounts.push(Mount { source: words.to_owned(), target, read_only: false });
         }
-        let user_namespace = self.order.paths == Paths::UserNamespace;
+        let user_namespace = self.parts.order.paths == Paths::UserNamespace;
         if !user_namespace {
-            let work = self.view.join(WORK);
+            let work = self.parts.view.join(WORK);
             let made = match fs::remove_dir_all(&work) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => fs::create_dir(&work),
             };
             made.during(|| format!("making `{}`", work.display()))?;
         }
-        order.view = Some(View { user_namespace, directory: self.view.clone(), mounts, outputs: outputs.to_vec() });
+        order.view =
+            Some(View { user_namespace, directory: self.parts.view.clone(), mounts, outputs: outputs.to_vec() });
         Ok(order)
     }
 
@@ -311,7 +312,7 @@ impl Pod {
             env.insert(name.to_owned(), Variable { name: name.to_owned(), value, secret: false });
         };
         set("PATH", PATH.to_owned());
-        for name in &self.order.inherit {
+        for name in &self.parts.order.inherit {
             if let Ok(value) = std::env::var(name) {
                 set(name, value);
             }
@@ -331,14 +332,14 @@ impl Pod {
         for variable in &container.env {
             env.insert(variable.name.clone(), variable.clone());
         }
-        let mark = Variable { name: MARKER.to_owned(), value: self.token.clone(), secret: false };
+        let mark = Variable { name: MARKER.to_owned(), value: self.parts.token.clone(), secret: false };
         env.insert(MARKER.to_owned(), mark);
         env.into_values().collect()
     }
 
     /// Remembers what the main container saw where, for reading its outputs.
     fn keep_layout(&mut self, layout: &Layout) -> Result<(), Failure> {
-        let room = self.layout.take().map_or_else(|| self.directory.reserve_layout(), Ok)?;
+        let room = self.parts.layout.take().map_or_else(|| self.parts.directory.reserve_layout(), Ok)?;
         room.write(layout)
     }
 
@@ -347,14 +348,14 @@ impl Pod {
     fn drain(&mut self, running: &mut Running, context: &mut Context<'_>) {
         for kind in [Kind::Launch, Kind::Out, Kind::Err] {
             for _ in 0..DRAIN_READS {
-                if !running.read(kind, &mut self.stdout, &mut self.stderr, context) {
+                if !running.read(kind, &mut self.parts.stdout, &mut self.parts.stderr, context) {
                     break;
                 }
             }
         }
         let time = now();
-        self.stdout.finish(time, &mut running.tail);
-        self.stderr.finish(time, &mut running.tail);
+        self.parts.stdout.finish(time, &mut running.tail);
+        self.parts.stderr.finish(time, &mut running.tail);
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) struct Parts {
     pub(super) life: Option<Life>,
     pub(super) reserved: Reserved,
     /// Room for the layout, until it is written.
-    pub(super) layout: Reserved,
+    pub(super) layout: Option<Reserved>,
     pub(super) view: PathBuf,
     pub(super) token: String,
     pub(super) cgroup: Option<Cgroup>,
@@ -85,18 +85,7 @@ pub(super) struct Parts {
 /// A pod that is kept.
 #[derive(Debug)]
 pub(super) struct Pod {
-    pub(super) order: KeepOrder,
-    pub(super) directory: Directory,
-    pub(super) locks: Locks,
-    life: Option<Life>,
-    reserved: Reserved,
-    pub(super) layout: Option<Reserved>,
-    pub(super) view: PathBuf,
-    pub(super) token: String,
-    pub(super) cgroup: Option<Cgroup>,
-    pub(super) masker: Arc<Masker>,
-    pub(super) stdout: Capture,
-    pub(super) stderr: Capture,
+    pub(super) parts: Parts,
     clock: PodClock,
     stage: Stage,
     /// Why it is being cut off.
@@ -104,7 +93,7 @@ pub(super) struct Pod {
     /// When it is looked again at what is asked.
     look_again: Option<Instant>,
     /// Number of the container that runs or is the next to do so, init containers first.
-    index: usize,
+    pub(super) index: usize,
     /// How often it was started again, and how often it failed since it last ran for long.
     restarts: u32,
     failures: usize,
@@ -131,22 +120,9 @@ pub(super) struct ContainerEnd {
 impl Pod {
     /// A pod that is claimed.
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { order, directory, locks, life, reserved, layout, view, token, cgroup, masker, stdout, stderr } =
-            parts;
         Self {
-            restarts_left: order.restart_limit,
-            order,
-            directory,
-            locks,
-            life,
-            reserved,
-            layout: Some(layout),
-            view,
-            token,
-            cgroup,
-            masker,
-            stdout,
-            stderr,
+            restarts_left: parts.order.restart_limit,
+            parts,
             clock: PodClock::new(uptime()),
             stage: Stage::Between,
             ending: None,
@@ -163,8 +139,8 @@ impl Pod {
 
     /// Descriptors by which others see that it is kept.
     pub(super) fn private(&self) -> Vec<RawFd> {
-        let life = self.life.as_ref().map(AsRawFd::as_raw_fd);
-        [self.locks.as_raw_fd()].into_iter().chain(life).collect()
+        let life = self.parts.life.as_ref().map(AsRawFd::as_raw_fd);
+        [self.parts.locks.as_raw_fd()].into_iter().chain(life).collect()
     }
 
     pub(super) const fn is_over(&self) -> bool {
@@ -173,11 +149,11 @@ impl Pod {
 
     /// The number of init containers is that of the main one.
     pub(super) fn is_main(&self, index: usize) -> bool {
-        index == self.order.init.len()
+        index == self.parts.order.init.len()
     }
 
     pub(super) fn container(&self, index: usize) -> &Container {
-        self.order.init.get(index).unwrap_or(&self.order.main)
+        self.parts.order.init.get(index).unwrap_or(&self.parts.order.main)
     }
 
     fn elapsed(&self) -> Duration {
@@ -187,7 +163,7 @@ impl Pod {
     /// The pod's limit on its clock, as long as that can end something: what a dead container left is being ended already.
     fn deadline(&self) -> Option<Duration> {
         let sweeps = matches!(&self.stage, Stage::Running(running) if !running.process.is_alive());
-        self.order.active_deadline_ms.filter(|_| self.ending.is_none() && !sweeps).map(Duration::from_millis)
+        self.parts.order.active_deadline_ms.filter(|_| self.ending.is_none() && !sweeps).map(Duration::from_millis)
     }
 
     /// When something is due that nobody tells of.
@@ -208,7 +184,7 @@ impl Pod {
     /// Begins: the control group is made only now that the claim names it, so that it is found and removed whatever becomes of this
     /// process.
     pub(super) fn begin(&mut self) {
-        if let Err(failure) = self.cgroup.as_ref().map_or(Ok(()), Cgroup::create) {
+        if let Err(failure) = self.parts.cgroup.as_ref().map_or(Ok(()), Cgroup::create) {
             return self.fail(&io::Error::other(failure));
         }
         self.look();
@@ -220,7 +196,7 @@ impl Pod {
             self.look();
         }
         if self.deadline().and_then(|deadline| self.clock.when(deadline)).is_some_and(|due| due <= uptime()) {
-            self.cut_off(Cause::Deadline, Duration::from_millis(self.order.grace_ms));
+            self.cut_off(Cause::Deadline, Duration::from_millis(self.parts.order.grace_ms));
         }
         if let Stage::Running(running) = &mut self.stage {
             running.process.tick(Instant::now(), context.others());
@@ -236,7 +212,7 @@ impl Pod {
                 context.watcher.forget(&running.process.end);
                 running.process.died(Instant::now(), context.others());
             }
-            kind => drop(running.read(kind, &mut self.stdout, &mut self.stderr, context)),
+            kind => drop(running.read(kind, &mut self.parts.stdout, &mut self.parts.stderr, context)),
         }
     }
 
@@ -264,7 +240,7 @@ impl Pod {
                 }
                 Stage::Between | Stage::Pausing(_) => {
                     self.begun = self.elapsed();
-                    match self.start(self.index, context) {
+                    match self.start(context) {
                         Ok(running) => self.stage = Stage::Running(Box::new(running)),
                         Err(end) => self.ended(Ok(end)),
                     }
@@ -304,21 +280,21 @@ impl Pod {
         self.failures = if elapsed.saturating_sub(self.begun) >= SETTLED { 1 } else { self.failures + 1 };
         self.restarts_left -= 1;
         self.restarts += 1;
-        let delays = &self.order.restart_delays_ms;
+        let delays = &self.parts.order.restart_delays_ms;
         let delay = delays.get(self.failures.saturating_sub(1)).or(delays.last()).copied().unwrap_or(0);
         self.stage = Stage::Pausing(elapsed.saturating_add(Duration::from_millis(delay)));
     }
 
     /// The pod cannot go on.
     fn fail(&mut self, error: &io::Error) {
-        let message = self.masker.mask_text(&format!("the supervisor of the pod failed: {error}"));
+        let message = self.parts.masker.mask_text(&format!("the supervisor of the pod failed: {error}"));
         self.result.get_or_insert(failure::pod(message));
     }
 
     /// Looks at what is asked.
     pub(super) fn look(&mut self) {
         self.look_again = None;
-        let request = match request::read(&self.directory) {
+        let request = match request::read(&self.parts.directory) {
             Ok(request) => request,
             // It is being written at this moment.
             Err(failure) if failure.source.kind() == io::ErrorKind::InvalidData => {
@@ -336,7 +312,7 @@ impl Pod {
 
     /// The supervisor was asked to end, by nobody who knows what it is.
     pub(super) fn supervisor_ends(&mut self) {
-        self.cut_off(Cause::Supervisor, Duration::from_millis(self.order.grace_ms));
+        self.cut_off(Cause::Supervisor, Duration::from_millis(self.parts.order.grace_ms));
     }
 
     /// The pod cannot go on; what runs of it is killed.
@@ -383,16 +359,16 @@ impl Pod {
 
     /// Writes how it ended.
     pub(super) fn write_end(mut self) {
-        let deadline = self.order.active_deadline_ms.map(Duration::from_millis);
+        let deadline = self.parts.order.active_deadline_ms.map(Duration::from_millis);
         let result = match (self.result.take(), self.ending) {
             (Some(failed @ PodResult::Failed { .. }), None) => failed,
             (_, Some(cause)) => verdict::cut_off(cause, deadline),
             (Some(result), None) => result,
             (None, None) => verdict::failed(self.done.last(), false),
         };
-        self.stdout.close(now());
-        self.stderr.close(now());
-        let losses = [&self.stdout, &self.stderr].into_iter().filter_map(Capture::losses);
+        self.parts.stdout.close(now());
+        self.parts.stderr.close(now());
+        let losses = [&self.parts.stdout, &self.parts.stderr].into_iter().filter_map(Capture::losses);
         let notes: Vec<String> = self.immune.into_iter().chain(losses).collect();
         let result = match result {
             PodResult::Failed { reason, message } if !notes.is_empty() => {
@@ -406,13 +382,13 @@ impl Pod {
             containers: self.done,
             ended_at: now(),
         };
-        let (lost_stdout, lost_stderr) = (self.stdout.lost().bytes, self.stderr.lost().bytes);
+        let (lost_stdout, lost_stderr) = (self.parts.stdout.lost().bytes, self.parts.stderr.lost().bytes);
         // Without a record the next host finds that the pod is lost.
-        drop(self.reserved.write_exit(ExitRecord { exit, lost_stdout, lost_stderr }));
+        drop(self.parts.reserved.write_exit(ExitRecord { exit, lost_stdout, lost_stderr }));
         // A group that cannot be removed now is removed with the pod.
-        drop(self.cgroup.as_ref().map(Cgroup::remove));
+        drop(self.parts.cgroup.as_ref().map(Cgroup::remove));
         // Let go of before the end of its life is seen, whatever else has a copy of the lock at this moment.
-        drop(self.locks.release(LockRegion::Life));
-        drop(self.life);
+        drop(self.parts.locks.release(LockRegion::Life));
+        drop(self.parts.life);
     }
 }

@@ -47,7 +47,7 @@ struct Owner {
     leased: BTreeMap<TaskRef, (Duration, Duration)>,
 }
 
-/// Runs the supervisor, of a worker's attempts or of pods as its first order says. To be called first thing in `main`.
+/// Runs the supervisor, of a worker's attempts or of pods, as standard input is a pipe or a socket. To be called first thing in `main`.
 #[must_use]
 pub fn main() -> ExitCode {
     // Orders for attempts come over a pipe, those for pods over a socket.
