@@ -235,7 +235,7 @@ impl Directory {
         self.join(&format!("{name}.pending"))
     }
 
-    /// Writes the record of the end of a pod whose supervisor cannot, into the room that was kept for it; what stands there
+    /// Writes the record of the end of a pod whose supervisor cannot, into the room that was kept for it; what is there
     /// already counts.
     pub(crate) fn bury(&self, record: ExitRecord) -> Result<ExitRecord, Failure> {
         let locks = self.locks()?;

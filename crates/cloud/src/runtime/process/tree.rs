@@ -49,7 +49,7 @@ pub(crate) struct Marks {
     pub(crate) variable: String,
     /// The directory it works in, as the kernel names it.
     pub(crate) dir: PathBuf,
-    /// What stands in the list of its mounts, where it has its own.
+    /// The list of its mounts, where it has its own.
     pub(crate) mount: Option<String>,
     /// Its control group.
     pub(crate) group: Option<Cgroup>,

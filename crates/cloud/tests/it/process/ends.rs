@@ -162,7 +162,7 @@ async fn a_frozen_pod_stands_still_and_its_deadline_too() {
     until(|| !fixture.out().is_empty()).await;
     let pid: i32 = fixture.out()[0].parse().unwrap();
     fixture.freeze(true).await;
-    // A shell that was just making a process waits for that one, which stands still.
+    // A shell that was just making a process waits for that one, which is stopped.
     let is_still = || matches!(state(pid), Some('T' | 'D'));
     until(is_still).await;
     // Longer than the deadline.

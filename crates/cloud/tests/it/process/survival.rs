@@ -29,7 +29,7 @@ fn kill_hard(pid: i32) {
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }
 
-/// Stops the supervisor of a fixture, and waits until it stands still.
+/// Stops the supervisor of a fixture, and waits until it has stopped.
 async fn stop_supervisor(fixture: &PodFixture) {
     kill(Pid::from_raw(fixture.supervisor()), Signal::SIGSTOP).unwrap();
     until(|| state(fixture.supervisor()) == Some('T')).await;

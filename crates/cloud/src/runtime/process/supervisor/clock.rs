@@ -1,4 +1,4 @@
-//! The clock of a pod, which stands still while the pod is frozen. Never reads the time of day, so that setting it changes no limit.
+//! The clock of a pod, which stops while the pod is frozen. Never reads the time of day, so that setting it changes no limit.
 //! Time the machine sleeps counts.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ impl PodClock {
         Self { started: now, stood: Duration::ZERO, frozen_at: None }
     }
 
-    /// Whether it stands still.
+    /// Whether it is stopped.
     pub(super) const fn is_frozen(&self) -> bool {
         self.frozen_at.is_some()
     }

@@ -352,7 +352,7 @@ impl Pod {
         }
         if self.ending.is_none() {
             self.ending = Some(cause);
-            // What stands still could not end.
+            // A stopped process cannot end.
             self.freeze(false);
         }
     }

@@ -28,7 +28,7 @@ use crate::runtime::process::wire::View;
 
 /// Entries of a directory that can be replaced, at most: each is a mount.
 const ENTRIES_MAX: usize = 4096;
-/// Where the pod's root stands while it is made; the machine's own is not seen by containers.
+/// Where the pod's root is while it is made; the machine's own is not seen by containers.
 const SCAFFOLD: &str = "/tmp";
 
 /// Directory of the pod for what replaces directories of the machine, made where one is replaced.
@@ -49,7 +49,7 @@ pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
     let own = PathHandle::open(&view.directory)?;
     let mut builder = Builder { layout: Layout::default(), own, directory: view.directory.clone() };
     builder.root(&root, work.as_ref())?;
-    // The old root stands above the new one until it is let go: paths below `/proc/self/fd` lead there as before.
+    // The old root is above the new one until it is unmounted: paths below `/proc/self/fd` lead there as before.
     std::env::set_current_dir(SCAFFOLD).during(|| format!("entering `{SCAFFOLD}`"))?;
     pivot_root(".", ".").during(|| "changing the root directory".to_owned())?;
     builder.mount(&tmp, "/tmp", view.directory.join("tmp"), Kind::Private)?;
