@@ -170,10 +170,11 @@ impl Cgroup {
         fs::write(&path, value).during(|| format!("writing `{value}` to `{}`", path.display()))
     }
 
-    /// Puts a process into the group.
-    pub(crate) fn add(&self, pid: i32) -> Result<(), Failure> {
+    /// Moves this process into the group. The kernel may take milliseconds for that.
+    pub(crate) fn join(&self) -> Result<(), Failure> {
         let path = self.0.join("cgroup.procs");
-        fs::write(&path, pid.to_string()).during(|| format!("writing `{}`", path.display()))
+        // The process that writes.
+        fs::write(&path, "0").during(|| format!("writing `{}`", path.display()))
     }
 
     /// Processes killed in the group for lack of memory so far.

@@ -9,6 +9,7 @@ use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::Cgroup;
 use super::identity::Identity;
 use super::layout::Layout;
 use super::paths::Paths;
@@ -137,6 +138,8 @@ pub(crate) struct LaunchOrder {
     pub(crate) further_groups: Vec<u32>,
     /// Open files, at most.
     pub(crate) files: u64,
+    /// The group that limits it.
+    pub(crate) cgroup: Option<Cgroup>,
     /// What to see instead of the machine's file system.
     pub(crate) view: Option<View>,
 }

@@ -112,6 +112,23 @@ async fn init_containers_share_private_places_with_main() {
 }
 
 #[tokio::test]
+async fn devices_are_the_machines_and_what_is_made_beside_them_is_the_pods() {
+    for paths in VIEWS {
+        let script = "set -e; test -c /dev/zero; test $(head -c 4 /dev/zero | wc -c) = 4; echo gone > /dev/null; stat -f -c %T /dev/shm; \
+                      echo mine > /dev/orlop-new; echo shared > /dev/shm/$NAME; echo words > /dev/termination-log";
+        let name = format!("orlop-{paths:?}-{}", std::process::id());
+        let fixture = PodFixture::with(script, Some(paths)).env("NAME", &name, false);
+        let exit = fixture.run().await;
+        assert_eq!(reason(&exit), "Succeeded", "{paths:?} {exit:?} {:?}", super::lines(&fixture.plan.stderr));
+        assert_eq!(exit.containers[0].message, "words\n", "{paths:?}");
+        assert!(!Path::new("/dev/orlop-new").exists() && !Path::new("/dev/termination-log").exists(), "{paths:?}");
+        let shared = Path::new("/dev/shm").join(&name);
+        assert_eq!(std::fs::read_to_string(&shared).unwrap(), "shared\n", "{paths:?}");
+        std::fs::remove_file(&shared).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn two_pods_have_two_tmps() {
     for paths in VIEWS {
         let first = PodFixture::with("echo 1 > /tmp/same; mkdir /orlop-new && echo 1 > /orlop-new/same", Some(paths));

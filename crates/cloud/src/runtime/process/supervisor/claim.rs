@@ -53,7 +53,9 @@ pub(super) fn claim(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure
     }
     let (token, cgroup) = (claim.token, claim.cgroup.map(Cgroup::at));
     let parts = Parts { order, directory, locks, life, reserved, layout, view, token, cgroup, masker, stdout, stderr };
-    Ok(Some((Pod::new(parts), own)))
+    let mut pod = Pod::new(parts);
+    pod.make_group();
+    Ok(Some((pod, own)))
 }
 
 /// A name that no other pod of this machine has or had, and nobody takes for anything else.

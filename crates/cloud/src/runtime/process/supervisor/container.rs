@@ -170,7 +170,7 @@ impl Pod {
                 return Err(failure);
             }
         };
-        // Until it hears this the launcher does nothing, so nothing runs outside of the group. One that is dead is noticed otherwise.
+        // Until it hears this the launcher does nothing that others could see. One that is dead is noticed otherwise.
         drop(launcher.write_all(b"\n"));
         let (launcher, said, tail) = (Some(launcher), Vec::new(), Tail::default());
         Ok(Running { process, is_main, launcher, said, words, tail, started_at, oom_before })
@@ -188,9 +188,6 @@ impl Pod {
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).during(|| "setting up a pipe".to_owned())?;
         }
         launcher.set_nonblocking(true).during(|| "setting up a socket".to_owned())?;
-        if let Some(group) = &self.parts.cgroup {
-            group.add(pid)?;
-        }
         let noted = identity::stat(pid).map_or(Ok(()), |stat| self.parts.locks.note(stat.identity));
         noted.during(|| "noting a process".to_owned())?;
         let id = rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
@@ -271,6 +268,7 @@ impl Pod {
             group: container.group,
             further_groups: self.parts.order.further_groups.clone(),
             files,
+            cgroup: self.parts.cgroup.clone(),
             view: None,
         };
         if self.parts.order.paths == Paths::Rewritten {

@@ -14,6 +14,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, getppid, setgid, setgroups, setsid, setuid};
 
 use super::{verdict, view};
+use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::wire::{self, LaunchOrder, LaunchReply};
 
@@ -36,7 +37,7 @@ pub(super) fn launch(order: LaunchOrder, supervisor: &UnixStream, out: &PipeWrit
     code
 }
 
-/// Leaves the supervisor's session, signals, limit of files and streams, and waits until the process is in the pod's control group.
+/// Leaves the supervisor's session, signals, limit of files and streams, and waits until the supervisor has noted this process.
 fn begin(mut supervisor: &UnixStream, out: &PipeWriter, err: &PipeWriter, files: u64, parent: i32) -> io::Result<()> {
     setsid()?;
     die_with(parent)?;
@@ -62,6 +63,8 @@ fn tell(mut supervisor: &UnixStream, reply: &LaunchReply) {
 fn prepare(order: &LaunchOrder, supervisor: &UnixStream) -> Result<(), Failure> {
     // Not every system lets a process make itself more likely to be killed.
     drop(fs::write("/proc/self/oom_score_adj", OOM_SCORE));
+    // Here and not in the supervisor, which would wait for the kernel with all of its pods.
+    order.cgroup.as_ref().map_or(Ok(()), Cgroup::join)?;
     let layout = order.view.as_ref().map(|view| view::enter(view, &order.working_dir)).transpose()?;
     become_user(order)?;
     // After the change of user, which would take it back.

@@ -235,7 +235,7 @@ impl Supervisor {
                     let number = self.watcher.number();
                     self.private.extend(pod.private());
                     self.pods.insert(number, *pod);
-                    self.with(number, |pod, _| pod.begin());
+                    self.with(number, |pod, _| pod.look());
                     if self.is_ending {
                         self.with(number, |pod, _| pod.supervisor_ends());
                     }

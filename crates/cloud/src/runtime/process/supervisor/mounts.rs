@@ -82,13 +82,10 @@ pub(super) fn protect(target: &Path) -> io::Result<()> {
 /// Lets an entry of a directory be seen at `target`, where nothing or a mount point is: a link as a link, all else by a
 /// mount.
 pub(super) fn show(source: &Path, target: &Path) -> io::Result<()> {
-    match stand_in(source, target)? {
-        StandIn::Link => Ok(()),
-        StandIn::MountPoint => bind(source, target),
-    }
+    stand_in(source, target)?.show(source, target)
 }
 
-/// What stands for an entry of a directory.
+/// What is made for an entry of a directory where it is to be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StandIn {
     /// The same link.
@@ -97,7 +94,17 @@ pub(super) enum StandIn {
     MountPoint,
 }
 
-/// Makes what stands for an entry of a directory, unless it is there.
+impl StandIn {
+    /// Lets the entry be seen.
+    pub(super) fn show(self, source: &Path, target: &Path) -> io::Result<()> {
+        match self {
+            Self::Link => Ok(()),
+            Self::MountPoint => bind(source, target),
+        }
+    }
+}
+
+/// Makes the place of an entry of a directory, unless it is there.
 pub(super) fn stand_in(source: &Path, target: &Path) -> io::Result<StandIn> {
     let kind = fs::symlink_metadata(source)?.file_type();
     if !kind.is_symlink() {

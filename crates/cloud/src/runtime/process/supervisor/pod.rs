@@ -181,13 +181,11 @@ impl Pod {
         [process, pause, self.deadline().and_then(by_clock), self.look_again].into_iter().flatten().min()
     }
 
-    /// Begins: the control group is made only now that the claim names it, so that it is found and removed whatever becomes of this
-    /// process.
-    pub(super) fn begin(&mut self) {
+    /// Makes the control group, now that the claim names it: so it is found and removed whatever becomes of this process.
+    pub(super) fn make_group(&mut self) {
         if let Err(failure) = self.parts.cgroup.as_ref().map_or(Ok(()), Cgroup::create) {
-            return self.fail(&io::Error::other(failure));
+            self.fail(&io::Error::other(failure));
         }
-        self.look();
     }
 
     /// Does what is due by time.

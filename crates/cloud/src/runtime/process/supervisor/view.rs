@@ -12,6 +12,7 @@
 //!   the machine does not appear. A directory that is missing for it is the container's to make.
 //! * A working directory that is missing is made likewise.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::pivot_root;
 use sha2::{Digest, Sha256};
 
-use super::mounts::{PathHandle, bind, cover, layer, mount_point, protect, separate, show, stand_in, uncover};
+use super::mounts::{PathHandle, StandIn, bind, cover, layer, mount_point, protect, separate, show, stand_in, uncover};
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::layout::{Kind, Layout, clean, is_within};
 use crate::runtime::process::paths::{below, is_device};
@@ -47,7 +48,7 @@ pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
     let sources: Vec<PathHandle> =
         view.mounts.iter().map(|mount| PathHandle::open(&mount.source)).collect::<Result<_, _>>()?;
     let own = PathHandle::open(&view.directory)?;
-    let mut builder = Builder { layout: Layout::default(), own, directory: view.directory.clone() };
+    let mut builder = Builder { layout: Layout::default(), is_layered: false, own, directory: view.directory.clone() };
     builder.root(&root, work.as_ref())?;
     // The old root is above the new one until it is unmounted: paths below `/proc/self/fd` lead there as before.
     std::env::set_current_dir(SCAFFOLD).during(|| format!("entering `{SCAFFOLD}`"))?;
@@ -69,30 +70,47 @@ pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
 }
 
 /// Makes the pod's root of two layers at the scaffold: below, in memory, the places where the machine's directories are to appear, and
-/// above the pod's own directory. So none of these places is made on the disk, and removed again, for every pod. Says whether the kernel
-/// can do that.
-fn is_layered(root: &PathHandle, work: &PathHandle, names: &[PathBuf]) -> bool {
+/// above the pod's own directory. So none of these places is made on the disk, and removed again, for every pod. Gives what it made; none
+/// where the kernel cannot do that.
+fn layered(root: &PathHandle, work: &PathHandle, names: &[Entry]) -> Option<BTreeMap<PathBuf, StandIn>> {
     let scaffold = Path::new(SCAFFOLD);
-    let make = || -> io::Result<()> {
-        // What cannot be made here is tried again, and reported, where it is mounted.
-        for name in names {
-            drop(stand_in(&Path::new("/").join(name), &scaffold.join(name)));
+    cover(scaffold).ok()?;
+    // What cannot be made here is tried again, and reported, where it is mounted.
+    let make = |name: &PathBuf| Some((name.clone(), stand_in(&Path::new("/").join(name), &scaffold.join(name)).ok()?));
+    let made = names.iter().filter_map(|entry| make(&entry.name)).collect();
+    let below = PathHandle::open(scaffold).map_err(|failure| failure.source);
+    match below.and_then(|below| layer(&below.path(), &root.path(), &work.path(), scaffold)) {
+        Ok(()) => Some(made),
+        Err(_) => {
+            drop(uncover(scaffold));
+            None
         }
-        let below = PathHandle::open(scaffold).map_err(|failure| failure.source)?;
-        layer(&below.path(), &root.path(), &work.path(), scaffold)
+    }
+}
+
+/// Covers the devices of the machine with a layer in memory, which is empty; `here` is a file system in memory already. Says whether the
+/// kernel can do that.
+fn are_layered(devices: &PathHandle, here: &Path) -> bool {
+    let (upper, work) = (here.join("upper"), here.join("work"));
+    let make = || -> io::Result<()> {
+        fs::create_dir(&upper)?;
+        like(&devices.path(), &upper)?;
+        fs::create_dir(&work)?;
+        layer(&devices.path(), &upper, &work, here)
     };
-    if cover(scaffold).is_err() {
-        return false;
+    let is_made = make().is_ok();
+    if !is_made {
+        // What cannot be removed is a directory more there, and does no harm.
+        drop(fs::remove_dir_all(&upper));
+        drop(fs::remove_dir_all(&work));
     }
-    if make().is_ok() {
-        return true;
-    }
-    drop(uncover(scaffold));
-    false
+    is_made
 }
 
 struct Builder {
     layout: Layout,
+    /// Whether the kernel puts layers of directories together for this process.
+    is_layered: bool,
     /// The pod's directory for the view, held and by its path on the machine.
     own: PathHandle,
     directory: PathBuf,
@@ -103,23 +121,31 @@ impl Builder {
     fn root(&mut self, root: &PathHandle, work: Option<&PathHandle>) -> Result<(), Failure> {
         let scaffold = Path::new(SCAFFOLD);
         let names = entries(Path::new("/"), "/")?;
-        if !work.is_some_and(|work| is_layered(root, work, &names)) {
+        let made = work.and_then(|work| layered(root, work, &names));
+        if made.is_none() {
             bind(&root.path(), scaffold).during(|| format!("mounting the pod's root at `{SCAFFOLD}`"))?;
         }
+        self.is_layered = made.is_some();
+        let made = made.unwrap_or_default();
         self.layout.add("/", Some(self.directory.join("top")), Kind::Private);
-        for name in names {
+        for Entry { name, .. } in names {
             let source = Path::new("/").join(&name);
             if source != scaffold {
-                self.appear(&source, &scaffold.join(&name), &source.to_string_lossy(), &source)?;
+                let target = scaffold.join(&name);
+                let shown = match made.get(&name) {
+                    Some(made) => made.show(&source, &target),
+                    None => show(&source, &target),
+                };
+                self.appear(shown, &source.to_string_lossy(), &source)?;
             }
         }
         let tmp = scaffold.join("tmp");
         mount_point(&tmp, true).during(|| format!("making `{}`", tmp.display()))
     }
 
-    /// Lets an entry of a directory of the machine appear, found at `source`, in the view at `inside`.
-    fn appear(&mut self, source: &Path, target: &Path, inside: &str, machine: &Path) -> Result<(), Failure> {
-        match show(source, target) {
+    /// Notes that an entry of a directory of the machine appears in the view at `inside`, if it does.
+    fn appear(&mut self, shown: io::Result<()>, inside: &str, machine: &Path) -> Result<(), Failure> {
+        match shown {
             Ok(()) => {}
             // Gone since it was listed, or not this user's to see.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
@@ -202,9 +228,13 @@ impl Builder {
         let here = Path::new(path);
         let machine = self.layout.outside(path).unwrap_or_else(|| here.to_owned());
         let original = PathHandle::open(here)?;
-        let names = entries(&original.path(), path)?;
+        let mut names = entries(&original.path(), path)?;
         let outside = if is_within(path, "/dev") {
             cover(here).during(|| format!("covering `{path}`"))?;
+            if self.is_layered && are_layered(&original, here) {
+                // Devices are the same in both layers. What is in directories is the machine's, or of another file system.
+                names.retain(|entry| entry.is_directory);
+            }
             None
         } else {
             let digest = Sha256::digest(path.as_bytes());
@@ -219,10 +249,11 @@ impl Builder {
             Some(below(&self.directory.join(PLACES), &name))
         };
         self.layout.add(path, outside, Kind::Private);
-        for name in names.iter().filter(|name| name.as_os_str().as_bytes() != without.unwrap_or_default().as_bytes()) {
+        let without = without.unwrap_or_default().as_bytes();
+        for Entry { name, .. } in names.iter().filter(|entry| entry.name.as_os_str().as_bytes() != without) {
             if !(path == "/dev" && is_console(name)) {
                 let inside = format!("{path}/{}", name.display());
-                self.appear(&original.path().join(name), &here.join(name), &inside, &machine.join(name))?;
+                self.appear(show(&original.path().join(name), &here.join(name)), &inside, &machine.join(name))?;
             }
         }
         Ok(())
@@ -233,16 +264,23 @@ impl Builder {
     }
 }
 
+/// An entry of a directory.
+struct Entry {
+    name: PathBuf,
+    is_directory: bool,
+}
+
 /// The entries of a directory that `inside` shows.
-fn entries(path: &Path, inside: &str) -> Result<Vec<PathBuf>, Failure> {
-    let read = || -> io::Result<Vec<PathBuf>> {
+fn entries(path: &Path, inside: &str) -> Result<Vec<Entry>, Failure> {
+    let read = || -> io::Result<Vec<Entry>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
             if names.len() >= ENTRIES_MAX {
                 let why = format!("it has more than {ENTRIES_MAX} entries; declare a volume instead");
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
-            names.push(PathBuf::from(entry?.file_name()));
+            let entry = entry?;
+            names.push(Entry { name: PathBuf::from(entry.file_name()), is_directory: entry.file_type()?.is_dir() });
         }
         Ok(names)
     };
