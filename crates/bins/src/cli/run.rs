@@ -31,7 +31,7 @@ use crate::host::concurrency_key::KeyClaim;
 use crate::host::control::caller;
 use crate::host::flow::{Clock as _, FlowCommand, FlowHost, HostParts, Submission, SystemClock};
 use crate::host::home::{Door, Home, RunDir, RunLock};
-use crate::host::local::{LocalSetup, NO_ENGINE, NOT_BUILT, own_supervisor};
+use crate::host::local::{LocalSetup, NO_ENGINE, NOT_BUILT, processes};
 use crate::view::name::RunName;
 
 /// Options of `orlop run`.
@@ -263,7 +263,7 @@ async fn submit(run: &RunDir, new: New, drive: &Drive) -> Result<FlowHost, Failu
     if let Some(artifacts) = hand_over {
         artifacts.carry(run, setup.limits()).await?;
     }
-    let substrate = setup.substrate(run.path(), own_supervisor()?, images).await.map_err(without_engine)?;
+    let substrate = setup.substrate(run.path(), processes()?, images).await.map_err(without_engine)?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: drive.leave_when_paused, keep: setup.kept(), ..parts };
@@ -311,7 +311,7 @@ async fn go_on(
             FlowCommand::Decide { step: step.clone(), decision: Decision::Approved, by, reason, verified: false };
         super::stored::write(&run, &order).await?;
     }
-    let substrate = setup.substrate(run.path(), own_supervisor()?, images).await.map_err(without_engine)?;
+    let substrate = setup.substrate(run.path(), processes()?, images).await.map_err(without_engine)?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: args.no_wait_approval, keep: setup.kept(), ..parts };

@@ -24,6 +24,4 @@ pub mod scheduler;
 #[cfg(all(any(feature = "fleet", feature = "kube"), feature = "cli"))]
 mod settings;
 #[cfg(all(feature = "fleet", target_os = "linux"))]
-pub mod step;
-#[cfg(all(feature = "fleet", target_os = "linux"))]
 pub mod worker;

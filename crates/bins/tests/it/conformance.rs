@@ -7,7 +7,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use orlop::conformance::{Case, Ground, Hosted, all, check};
 use orlop::dag::manifest::substrate::Runtime;
 use orlop::host::local::LocalSetup;
-use orlop_cloud::runtime::process::RoleProgram;
+use orlop_cloud::runtime::process::{ProcessRuntime, RoleProgram};
 use orlop_core::testing::MemoryJournal;
 
 use crate::image::{Image, remove_containers};
@@ -21,7 +21,8 @@ async fn ground(root: &Path, runtime: Runtime, case: &Case) -> Result<Ground, St
     std::fs::create_dir_all(&run_dir).map_err(|error| error.to_string())?;
     let setup = LocalSetup { runtime, ..LocalSetup::default() };
     let supervisor = RoleProgram { path: env!("CARGO_BIN_EXE_orlop").into(), args: vec!["__supervisor".into()] };
-    let opened = setup.substrate(&run_dir, supervisor, true).await;
+    let processes = std::sync::Arc::new(ProcessRuntime::new(supervisor));
+    let opened = setup.substrate(&run_dir, processes, true).await;
     let substrate = opened.map_err(|error| error.to_string())?;
     Ok(Ground { substrate, journal: Arc::new(MemoryJournal::new()) })
 }

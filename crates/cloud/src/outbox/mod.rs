@@ -214,11 +214,14 @@ impl OutboxLog {
         Ok(())
     }
 
-    /// An attempt runs.
+    /// An attempt runs. A later report for an attempt that is already started is ignored.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn started(&mut self, id: TaskRef, started: Started) -> io::Result<()> {
+        if self.known.get(&id).is_some_and(|known| known.started.is_some()) {
+            return Ok(());
+        }
         let no = self.number();
         let spot = self.append(&Entry::Started(no, id, started.clone()), true)?;
         self.known.entry(id).or_default().started = Some((no, spot, started.clone()));

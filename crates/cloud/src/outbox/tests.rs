@@ -80,6 +80,30 @@ fn a_result_is_kept_until_acknowledged_also_over_restarts() {
 }
 
 #[test]
+fn a_start_reported_again_after_a_restart_adds_no_entry() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut outbox, _) = open(dir.path());
+    outbox.accepted(id(1), b"body", false).unwrap();
+    outbox.started(id(1), started()).unwrap();
+    outbox.flush().unwrap();
+    for _ in 0..2 {
+        drop(outbox);
+        outbox = open(dir.path()).0;
+        outbox.started(id(1), started()).unwrap();
+        outbox.flush().unwrap();
+    }
+    outbox.ended(id(1), end()).unwrap();
+    outbox.flush().unwrap();
+    let items = outbox.next_items(10);
+    assert!(matches!(items[..], [(.., Item::Ended(_))]), "{items:?}");
+    outbox.release(items[0].0);
+    outbox.flush().unwrap();
+    drop(outbox);
+    let (mut outbox, found) = open(dir.path());
+    assert!(found.is_empty() && outbox.next_items(10).is_empty(), "{found:?}");
+}
+
+#[test]
 fn an_end_that_is_not_told_yet_implies_start_and_acceptance() {
     let dir = tempfile::tempdir().unwrap();
     let (mut outbox, _) = open(dir.path());

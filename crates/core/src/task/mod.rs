@@ -196,9 +196,6 @@ pub struct Run {
     pub survive: bool,
     /// Whether it ends when the lease runs out, with or without the agent (`overlap: forbid`).
     pub forbid_overlap: bool,
-    /// Whether the program itself keeps secrets out of its outputs, which then are taken as they are.
-    #[serde(default)]
-    pub checks_outputs: bool,
     /// Whether its directory stays after the end until it is removed, for its artifacts.
     pub keep: bool,
 }

@@ -15,7 +15,7 @@ use super::super::stored::{Stored, order};
 use super::super::{manifest, output};
 use crate::host::flow::{FlowCommand, FlowHost, HostParts};
 use crate::host::home::RunDir;
-use crate::host::local::{NOT_BUILT, own_supervisor};
+use crate::host::local::{NOT_BUILT, processes};
 use crate::view::text::one_line;
 
 /// How long after its end a run stays that was given no name.
@@ -138,7 +138,7 @@ async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
     }
     let setup = stored.setup()?;
     let images = manifest::has_images(&stored.plan);
-    let substrate = setup.substrate(run.path(), own_supervisor()?, images).await.map_err(|error| match error {
+    let substrate = setup.substrate(run.path(), processes()?, images).await.map_err(|error| match error {
         error if error.reason == Some(NOT_BUILT) => without_engine(error),
         error => error.into(),
     })?;

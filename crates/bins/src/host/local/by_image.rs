@@ -15,24 +15,24 @@ use tokio::sync::watch;
 const MARK: &str = "container";
 
 /// Two runtimes as one.
-pub(super) struct ByImage<P> {
+pub(super) struct ByImage {
     containers: Arc<dyn PodRuntime>,
-    processes: P,
+    processes: Arc<dyn PodRuntime>,
 }
 
-impl<P: PodRuntime> ByImage<P> {
-    pub(super) fn new(containers: Arc<dyn PodRuntime>, processes: P) -> Self {
+impl ByImage {
+    pub(super) fn new(containers: Arc<dyn PodRuntime>, processes: Arc<dyn PodRuntime>) -> Self {
         Self { containers, processes }
     }
 
     /// The runtime of a pod that was begun.
     fn of(&self, directory: &Path) -> &dyn PodRuntime {
-        if directory.join(MARK).exists() { self.containers.as_ref() } else { &self.processes }
+        if directory.join(MARK).exists() { self.containers.as_ref() } else { self.processes.as_ref() }
     }
 }
 
 #[async_trait]
-impl<P: PodRuntime> PodRuntime for ByImage<P> {
+impl PodRuntime for ByImage {
     fn kind(&self, image: Option<&str>) -> &'static str {
         if image.is_some() { self.containers.kind(image) } else { self.processes.kind(image) }
     }

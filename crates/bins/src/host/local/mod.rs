@@ -3,7 +3,6 @@
 mod by_image;
 mod configs;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -65,19 +64,19 @@ pub struct LocalSetup {
     /// Whether the run goes by itself a while after its end: nobody named it, nor asked to keep it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub expires: bool,
-    /// Labels of containers, beside those by which they are found.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
     /// What names of containers begin with.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefix: String,
     /// Address of the container engine, as in `DOCKER_HOST`; none: where engines are looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
+    /// GPUs of this machine that steps may have; none: all of them.
+    #[serde(skip)]
+    pub gpus: Option<Vec<u32>>,
 }
 
 impl LocalSetup {
-    /// The substrate of a run in a directory. `supervisor` says how this program is started as the supervisor of pods; `images` says
+    /// The substrate of a run in a directory. `processes` runs pods without an image; `images` says
     /// whether any step names an image.
     ///
     /// # Errors
@@ -85,7 +84,7 @@ impl LocalSetup {
     pub async fn substrate(
         &self,
         run_dir: &Path,
-        supervisor: RoleProgram,
+        processes: Arc<dyn PodRuntime>,
         images: bool,
     ) -> Result<Arc<dyn Substrate>, Problem> {
         let limits = self.limits();
@@ -101,7 +100,10 @@ impl LocalSetup {
             folder: self.folder.clone(),
         };
         options.workdir.clone_from(&self.workdir);
-        let runtime = self.pods(supervisor, images).await?;
+        if let Some(gpus) = &self.gpus {
+            options.machine.gpus.clone_from(gpus);
+        }
+        let runtime = self.pods(processes, images).await?;
         let ports = LocalPorts { download: download(limits)?, ..LocalPorts::new(Arc::new(store)) };
         Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
     }
@@ -113,13 +115,12 @@ impl LocalSetup {
         Limits { max_bytes: self.artifact_max_bytes.unwrap_or(limits.max_bytes), ..limits }
     }
 
-    async fn pods(&self, supervisor: RoleProgram, images: bool) -> Result<Arc<dyn PodRuntime>, Problem> {
-        let process = ProcessRuntime::new(supervisor);
+    async fn pods(&self, processes: Arc<dyn PodRuntime>, images: bool) -> Result<Arc<dyn PodRuntime>, Problem> {
         Ok(match self.runtime {
-            _ if !images => Arc::new(process),
-            Runtime::Process => Arc::new(process),
+            _ if !images => processes,
+            Runtime::Process => processes,
             Runtime::Docker => engine(self).await?,
-            Runtime::ByImage => Arc::new(ByImage::new(engine(self).await?, process)),
+            Runtime::ByImage => Arc::new(ByImage::new(engine(self).await?, processes)),
         })
     }
 
@@ -161,7 +162,7 @@ fn without(error: Problem) -> Problem {
 async fn engine(setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, Problem> {
     use orlop_cloud::runtime::docker::{DockerOptions, DockerRuntime};
     let mut options = DockerOptions::default();
-    (options.copies, options.labels) = (setup.limits(), setup.labels.clone());
+    options.copies = setup.limits();
     options.prefix.clone_from(&setup.prefix);
     options.address.clone_from(&setup.engine);
     options.pull = setup.pull;
@@ -177,11 +178,11 @@ async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, Problem> {
 /// The hidden argument under which a program of ours is the supervisor of pods and attempts.
 pub const SUPERVISOR: &str = "__supervisor";
 
-/// How this program is started as a supervisor: itself with [`SUPERVISOR`].
+/// The process runtime, with this program started again as its supervisor, by [`SUPERVISOR`].
 ///
 /// # Errors
 /// When the program does not know where it is.
-pub fn own_supervisor() -> Result<RoleProgram, Problem> {
+pub fn processes() -> Result<Arc<dyn PodRuntime>, Problem> {
     let path = if cfg!(target_os = "linux") {
         // The program as it runs: an upgrade of its file, or its removal, does not change the run.
         PathBuf::from("/proc/self/exe")
@@ -190,5 +191,5 @@ pub fn own_supervisor() -> Result<RoleProgram, Problem> {
             Problem::new(Class::Fatal, "the program cannot find itself to start the supervisor of pods").because(error)
         })?
     };
-    Ok(RoleProgram { path, args: vec![SUPERVISOR.into()] })
+    Ok(Arc::new(ProcessRuntime::new(RoleProgram { path, args: vec![SUPERVISOR.into()] })))
 }

@@ -9,6 +9,7 @@
 //! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
 //! | `monitor`, `gauges`, `gpu_use` | what the machine, its attempts and its GPUs use |
 //! | `machine`, `nvidia`, `nvlink`, `tool`, `runtimes` | what the machine offers, what runs attempts on it |
+//! | `steps` | steps of flows, as their pods |
 //! | `artifacts` | files that attempts need and leave |
 //! | `recovery`, `state` | what stays when an agent ends |
 //! | `roles` | what its program is started again as |
@@ -37,16 +38,15 @@ mod runtimes;
 mod session;
 mod shared;
 mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod tool;
 mod work;
 
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use orlop_cloud::outbox::{OutboxLog, OutboxOptions};
-use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::AttemptEvents;
 use orlop_core::error::Problem;
 use orlop_core::id::WorkerId;
@@ -62,7 +62,7 @@ use self::runtimes::Answers;
 use self::session::{Session, Wish};
 use self::shared::Shared;
 use self::state::{State, unusable};
-use crate::host::step::keep_volumes;
+use self::steps::remove_unused_claims;
 
 /// An agent that works. Dropping it leaves its attempts as they are, for the next agent with the same state directory.
 #[derive(Debug)]
@@ -97,8 +97,6 @@ impl Agent {
         if !options.users.is_empty() {
             state.admit_users().map_err(|error| unusable(&options.state, error))?;
             core.run_as(options.users.clone());
-        } else if let Some(steps) = &options.steps {
-            core.run_steps_by(program(steps, &options, &state.id));
         }
         core.trace_by(options.tracer.clone());
         let shared = Shared::new(core);
@@ -117,7 +115,7 @@ impl Agent {
         }
         let worker = state.worker.clone();
         let (wish, wished) = watch::channel(Wish::Work);
-        let claims = keep_volumes(options.state.join("flows"), options.claims);
+        let claims = remove_unused_claims(options.state.join("flows"), options.claims);
         let session = Session::new(options, state, gpus, answers, shared, link, wished);
         let task = tokio::spawn(async move {
             tokio::select! {
@@ -164,21 +162,6 @@ impl Agent {
     pub async fn ended(self) -> Result<(), JoinError> {
         self.task.await
     }
-}
-
-/// The command that runs steps: a program whose last arguments are the worker's directory of flows, its mark, and the address
-/// of its container engine, for a runner gets nothing of this program's environment.
-fn program(steps: &RoleProgram, options: &AgentOptions, mark: &str) -> Vec<String> {
-    let variable = |name| std::env::var(name).ok().filter(|address| !address.is_empty());
-    let given = options.containers.as_ref().and_then(|containers| containers.address.clone());
-    let engine =
-        given.or_else(|| variable("ORLOP_DOCKER_HOST")).or_else(|| variable("DOCKER_HOST")).unwrap_or_default();
-    let flows = options.state.join("flows");
-    let words = [steps.path.as_os_str()].into_iter().chain(steps.args.iter().map(OsString::as_os_str));
-    words
-        .chain([flows.as_os_str(), mark.as_ref(), engine.as_ref()])
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect()
 }
 
 /// Ends an agent.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use orlop_cloud::runtime::process::ResourceLimits;
 use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::User;
-use orlop_cloud::runtime::worker::process::{Enforce, Limits};
+use orlop_cloud::runtime::worker::process::Enforce;
 use orlop_core::id::{TenantName, WorkerId};
 
 use super::machine::Offer;
@@ -32,11 +33,8 @@ pub struct AgentOptions {
     pub processes: bool,
     /// How attempts run as containers; none: they do not.
     pub containers: Option<Containers>,
-    /// How the supervisors of attempts are started that outlive the agent; none: such attempts are refused.
+    /// How the supervisors of attempts are started that outlive the agent; none: such attempts are refused, and steps of flows cannot run.
     pub supervisor: Option<RoleProgram>,
-    /// How the runner of steps of flows is started ([`crate::host::step`]), without the directory of flows, which is given
-    /// last; none: this worker runs no steps.
-    pub steps: Option<RoleProgram>,
     /// How long claims of flows stay on this worker that no step has used.
     pub claims: Duration,
     /// Free bytes of the state directory below which the worker is not well.
@@ -46,9 +44,9 @@ pub struct AgentOptions {
     /// How processes are started in control groups, under limits and as other users; none: without any.
     pub launcher: Option<RoleProgram>,
     /// Limits of resources of processes.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Users of this machine as whom processes run, by tenant; none: all run as this program's. With them this worker runs no
-    /// steps of flows, whose runner is this program's own.
+    /// steps of flows, whose files are this program's own.
     pub users: BTreeMap<TenantName, User>,
     /// How many directories of attempts that failed stay, the latest ones.
     pub keep_failed: usize,
@@ -96,9 +94,8 @@ impl AgentOptions {
             processes: true,
             containers: None,
             supervisor: None,
-            steps: None,
             launcher: None,
-            limits: Limits::new(),
+            limits: ResourceLimits::new(),
             users: BTreeMap::new(),
             claims: Duration::from_secs(30 * 86_400),
             min_free: 1 << 30,

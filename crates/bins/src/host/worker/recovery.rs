@@ -83,9 +83,6 @@ pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> 
             && let Some(runtime) = shared.runtime(kind)
         {
             runtime.remove(known.id).await?;
-            if taken.makes_containers() {
-                shared.clear_made_by(known.id).await;
-            }
         }
     }
     // Nobody knows these: whatever runs of them is ended, and nothing is reported.

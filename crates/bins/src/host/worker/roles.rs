@@ -1,5 +1,5 @@
 //! The further roles of a program that is a worker: it is started again, with a hidden argument, as the supervisor of
-//! attempts and pods, as the launcher that joins a control group and becomes an attempt's command, and as the runner of a step.
+//! attempts and pods, and as the launcher that joins a control group and becomes an attempt's command.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,6 @@ use orlop_cloud::runtime::worker::process::{launch, supervise};
 
 use super::AgentOptions;
 use crate::host::local::SUPERVISOR;
-use crate::host::step;
 
 /// The launcher of an attempt's command.
 const LAUNCHER: &str = "__launcher";
@@ -23,7 +22,6 @@ pub fn play() -> Option<ExitCode> {
     let role = arguments.next()?;
     Some(match role.to_str()? {
         SUPERVISOR => supervise::main(),
-        step::ARGUMENT => step::main(arguments),
         LAUNCHER => launch(arguments),
         _ => return None,
     })
@@ -36,6 +34,5 @@ impl AgentOptions {
         let role = |argument: &str| Some(RoleProgram { path: path.to_owned(), args: vec![OsString::from(argument)] });
         self.supervisor = role(SUPERVISOR);
         self.launcher = role(LAUNCHER);
-        self.steps = role(step::ARGUMENT);
     }
 }

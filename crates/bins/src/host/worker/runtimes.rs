@@ -15,6 +15,7 @@ use super::gpus::Gpu;
 use super::options::AgentOptions;
 use super::shared::Shared;
 use super::state::State;
+use super::steps::{StepOptions, StepRuntime};
 use crate::wire::status::HealthCheck;
 
 /// How long a runtime may take to say that it works.
@@ -50,7 +51,15 @@ pub(super) fn make(
         chosen.users = !options.users.is_empty();
         (chosen.enforce, chosen.keep_failed) = (options.enforce, options.keep_failed);
         (chosen.exclusive, chosen.gpu_vendors) = (options.exclusive, vendors.into_iter().collect());
-        runtimes.insert(Runtime::Process, Arc::new(ProcessRuntime::new(chosen, Arc::clone(events))?));
+        let processes = ProcessRuntime::new(chosen, Arc::clone(events))?;
+        let runtime: Arc<dyn JobRuntime> = match &options.supervisor {
+            Some(supervisor) => {
+                let (steps, tasks) = (step_options(options), tokio::runtime::Handle::current());
+                Arc::new(StepRuntime::new(processes, supervisor.clone(), steps, Arc::clone(events), tasks))
+            }
+            None => Arc::new(processes),
+        };
+        runtimes.insert(Runtime::Process, runtime);
     }
     #[cfg(feature = "docker")]
     if let Some(containers) = &options.containers {
@@ -61,11 +70,23 @@ pub(super) fn make(
         chosen.network.clone_from(&containers.network);
         chosen.capabilities.clone_from(&containers.capabilities);
         chosen.supervisor.clone_from(&options.supervisor);
-        chosen.makers = Some(directory(&options.state, Runtime::Process));
         chosen.keep_failed = options.keep_failed;
         runtimes.insert(Runtime::Docker, Arc::new(ContainerRuntime::new(chosen, Arc::clone(events))?));
     }
     Ok(runtimes)
+}
+
+/// Options of the steps of flows on this worker.
+fn step_options(options: &AgentOptions) -> StepOptions {
+    // None: the engine that is found as for jobs.
+    let engine = options.containers.as_ref().and_then(|containers| containers.address.clone());
+    StepOptions {
+        work: directory(&options.state, Runtime::Process),
+        flows: options.state.join("flows"),
+        limits: options.limits.clone(),
+        users: !options.users.is_empty(),
+        engine,
+    }
 }
 
 /// Which runtimes answered when they were last asked.
@@ -79,7 +100,7 @@ impl Answers {
             sleep(EVERY).await;
             let mut found = BTreeMap::new();
             for kind in shared.runtimes().into_keys() {
-                // HeldAttempt no longer than it takes to answer: the end of the agent is the end of its runtimes.
+                // Held no longer than it takes to answer: the end of the agent is the end of its runtimes.
                 if let Some(runtime) = shared.runtime(kind) {
                     found.insert(kind, answer(&*runtime).await);
                 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use orlop_cloud::runtime::worker::noop::succeeded;
 use orlop_cloud::runtime::worker::{
@@ -19,9 +19,6 @@ use tokio::task::AbortHandle;
 use super::artifacts::{Files, Needs};
 use super::clock::now;
 use super::core::{Act, Core};
-
-/// How long the end of an attempt waits for what it made to be removed.
-const CLEARING: Duration = Duration::from_secs(20);
 
 /// See the module.
 #[derive(Debug)]
@@ -144,7 +141,7 @@ impl Shared {
             return;
         };
         let (id, files) = (plan.id, Arc::clone(files));
-        // HeldAttempt until the task is noted: it may be done at once.
+        // The lock is held until the task is noted: it may be done at once.
         let mut fetching = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
         let task = handle.spawn(async move {
             let fetched = files.fetch(id, &needs).await;
@@ -182,10 +179,10 @@ impl Shared {
 
     /// Stores what an attempt left, and gives its end with that, or as that of one that was stopped meanwhile.
     async fn stored(&self, id: TaskRef, end: AttemptEnd, runtime: Runtime, needs: Arc<Needs>) -> AttemptEnd {
-        let Some((files, handle)) = self.files.get().filter(|_| needs.collects(end.outcome)) else { return end };
+        let Some((files, handle)) = self.files.get() else { return end };
         let (files, whole) = (Arc::clone(files), end.clone());
         let task = {
-            // HeldAttempt until the task is noted: it may be done at once.
+            // The lock is held until the task is noted: it may be done at once.
             let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
             let task = handle.spawn(async move { files.store(id, runtime, &needs, whole).await });
             storing.insert(id, (task.abort_handle(), None));
@@ -214,27 +211,19 @@ impl Shared {
         let files = Arc::clone(files);
         handle.spawn(async move {
             let end = me.stored(id, end, runtime, Arc::clone(&needs)).await;
-            if needs.makes_containers() {
-                me.clear_made_by(id).await;
-            }
             me.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
             me.flush();
-            files.clear(id);
-            if let Some(Err(error)) = match me.runtime(runtime) {
-                Some(runtime) => Some(runtime.remove(id).await),
-                None => None,
-            } {
-                tracing::warn!(attempt = %id, error = error.chain(), "what an attempt left stays");
-            }
+            me.clear(id, runtime, &files).await;
         });
     }
 
-    /// Removes containers that the program of an attempt made and left: it was killed. An engine that is away is not waited
-    /// for.
-    pub(super) async fn clear_made_by(&self, id: TaskRef) {
-        let Some(containers) = self.runtime(Runtime::Docker) else { return };
-        if let Ok(Err(error)) = tokio::time::timeout(CLEARING, containers.clear_made_by(id)).await {
-            tracing::debug!(attempt = %id, error = error.chain(), "its containers are looked for later");
+    /// Removes what is left of an attempt with files, which has ended.
+    async fn clear(&self, id: TaskRef, runtime: Runtime, files: &Files) {
+        files.clear(id);
+        if let Some(runtime) = self.runtime(runtime)
+            && let Err(error) = runtime.remove(id).await
+        {
+            tracing::warn!(attempt = %id, error = error.chain(), "what an attempt left stays");
         }
     }
 
@@ -266,9 +255,18 @@ impl AttemptEvents for Shared {
 
     fn ended(&self, id: TaskRef, end: AttemptEnd) {
         let needs = self.lock().needs(&id);
-        match needs {
-            Some((runtime, needs)) => self.store(id, end, runtime, needs),
-            None => self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts)),
+        let runtime = match needs {
+            Some((runtime, needs)) if needs.collects(end.outcome) => return self.store(id, end, runtime, needs),
+            needs => needs.map(|(runtime, _)| runtime),
+        };
+        self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
+        if let (Some(runtime), Some(me), Some((files, handle))) = (runtime, self.me.upgrade(), self.files.get()) {
+            let files = Arc::clone(files);
+            handle.spawn(async move {
+                // What it left goes after its end is durable.
+                me.flush();
+                me.clear(id, runtime, &files).await;
+            });
         }
     }
 

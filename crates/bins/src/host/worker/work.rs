@@ -12,7 +12,6 @@ use orlop_core::task::Run;
 use serde::{Deserialize, Serialize};
 
 use super::artifacts::Needs;
-use crate::host::flow::fleet::COMMAND;
 use crate::wire::attempt::AssignJob;
 use crate::wire::bound::SPECS;
 use crate::wire::session::SpecCache;
@@ -58,8 +57,6 @@ type Shape = (Option<TenantName>, Runtime, Resources, Requires, Option<Gang>);
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     known: BTreeMap<Shape, Kind>,
-    /// The program that takes the place of the command of steps, with its arguments; empty: there is none.
-    pub(super) steps: Vec<String>,
     /// As whom processes of each tenant run; empty: as the agent's user.
     pub(super) users: BTreeMap<TenantName, User>,
 }
@@ -71,22 +68,11 @@ impl Kinds {
         let next = Kind(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
         *self.known.entry(shape).or_insert(next)
     }
-
-    /// Whether this agent has a program for what a specification is: a step of a flow.
-    fn is_step(&self, spec: &JobSpec) -> bool {
-        !self.steps.is_empty() && spec.command.first().is_some_and(|program| program == COMMAND)
-    }
 }
 
 /// Translates a specification.
 pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
     let resources = &spec.resources;
-    let mut run = spec.run();
-    if kinds.is_step(spec) {
-        run.argv.clone_from(&kinds.steps);
-        // A value that a step hands on is refused or handed on, never changed.
-        run.checks_outputs = true;
-    }
     Work {
         runtime: spec.runtime,
         kind: kinds.of(spec),
@@ -101,7 +87,7 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
         memory_bytes: resources.memory_bytes,
         needs: if spec.runtime == Runtime::Noop { None } else { Needs::of(spec) },
         user: spec.tenant.as_ref().and_then(|tenant| kinds.users.get(tenant)).copied(),
-        run: Arc::new(run),
+        run: Arc::new(spec.run()),
     }
 }
 
@@ -143,11 +129,6 @@ impl Specs {
         self.kinds.users = users;
     }
 
-    /// Which program runs steps of flows.
-    pub(super) fn run_steps_by(&mut self, program: Vec<String>) {
-        self.kinds.steps = program;
-    }
-
     /// Takes a specification in.
     pub(super) fn put(&mut self, id: u64, spec: &JobSpec) {
         self.works.insert(id, Arc::new(work(spec, &mut self.kinds)));
@@ -187,11 +168,6 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Whether its program makes containers for itself.
-    pub(super) fn makes_containers(&self) -> bool {
-        self.needs.as_ref().is_some_and(Needs::makes_containers)
-    }
-
     pub(super) fn encode(&self) -> Vec<u8> {
         // Writing to memory fails for values JSON has no form for; here are none.
         serde_json::to_vec(self).unwrap_or_default()
@@ -229,16 +205,6 @@ mod tests {
         ] {
             assert_ne!(of(&mut kinds, other.clone()), one, "{other}");
         }
-    }
-
-    #[test]
-    fn the_command_of_a_step_is_this_workers_runner() {
-        let step = spec(json!({"command": [COMMAND]}));
-        let mut kinds = Kinds::default();
-        assert_eq!(work(&step, &mut kinds).run.argv, [COMMAND]);
-        kinds.steps = vec!["/bin/orlop".to_owned(), "__step".to_owned()];
-        assert_eq!(work(&step, &mut kinds).run.argv, ["/bin/orlop", "__step"]);
-        assert_eq!(work(&spec(json!({"command": ["true"]})), &mut kinds).run.argv, ["true"]);
     }
 
     #[test]

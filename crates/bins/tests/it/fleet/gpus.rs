@@ -63,3 +63,27 @@ fn attempts_see_the_slices_and_devices_that_they_hold_also_after_a_restart_of_th
     assert!(log.contains(SLICES[1]) && !log.contains(SLICES[0]) && !log.contains(WHOLE), "{log}");
     programs.good(&server.rest, &["cancel", &long]);
 }
+
+#[test]
+fn a_step_of_a_flow_sees_the_device_that_its_job_holds() {
+    let programs = Programs::new();
+    list_devices(&programs);
+    let server = programs.leader("s1", &[]);
+    let _agent = worker(&programs, &server);
+    let container = serde_json::json!({
+        "name": "main", "command": ["sh", "-c", "echo sees $CUDA_VISIBLE_DEVICES"],
+        "resources": { "requests": { "cpu": "100m", "memory": "32Mi" }, "limits": { "nvidia.com/gpu": 1 } },
+    });
+    let template = serde_json::json!({ "apiVersion": "batch/v1", "kind": "Job", "spec": { "template": { "spec": { "containers": [container] } } } });
+    let flow = serde_json::json!({
+        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": "gpu" },
+        "spec": { "steps": [{ "name": "a", "template": template }] },
+    });
+    let place = programs.path("flow.json");
+    std::fs::write(&place, flow.to_string()).expect("a file is written");
+    let file = place.display().to_string();
+    programs.good(&server.rest, &["run", &file, "--target", "fleet"]);
+    let logs = programs.good(&server.rest, &["flow", "logs", "gpu", "--target", "fleet"]);
+    // The other is cut into slices.
+    assert_eq!(logs, "a/1 sees 1\n");
+}

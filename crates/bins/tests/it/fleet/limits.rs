@@ -9,13 +9,13 @@ use super::bench::Bench;
 use super::programs::{Programs, until};
 
 /// A control group of this test's own, removed at its end.
-struct Group(PathBuf);
+pub(super) struct Group(pub(super) PathBuf);
 
 impl Group {
-    fn make() -> Option<Self> {
+    pub(super) fn make(name: &str) -> Option<Self> {
         let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
         let root = roots.into_iter().find(|root| root.join("cgroup.controllers").exists())?;
-        let path = root.join(format!("orlop-test-up-{}", std::process::id()));
+        let path = root.join(format!("orlop-test-{name}-{}", std::process::id()));
         fs::create_dir(&path).ok()?;
         Some(Self(path))
     }
@@ -34,7 +34,7 @@ fn jobs_of_orlop_up_are_under_limits() {
     assert!(gave.code == 0 && gave.out.contains("99\n99\n"), "{gave:?}");
     drop(bench);
 
-    let Some(group) = Group::make() else {
+    let Some(group) = Group::make("up") else {
         println!("skipped: jobs_of_orlop_up_are_under_limits: no control group (version 2) can be made here");
         return;
     };

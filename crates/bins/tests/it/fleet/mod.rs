@@ -46,6 +46,8 @@ mod secure;
 mod spread;
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod starts;
+#[cfg(all(feature = "run", target_os = "linux"))]
+mod steps;
 #[cfg(all(feature = "testing", feature = "run", target_os = "linux"))]
 mod substrate;
 #[cfg(all(feature = "run", feature = "otel", feature = "testing", target_os = "linux"))]

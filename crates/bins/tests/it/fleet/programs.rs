@@ -115,6 +115,12 @@ pub(crate) struct Programs {
     dir: tempfile::TempDir,
 }
 
+/// Whether a process has files open below a directory.
+fn has_files_below(process: &Path, dir: &Path) -> bool {
+    let files = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|file| file.starts_with(dir))
+}
+
 /// Ends what runs below a directory: jobs and their supervisors go on without the programs that started them.
 pub(super) fn end_all_below(dir: &Path) {
     let text = dir.display().to_string();
@@ -122,7 +128,10 @@ pub(super) fn end_all_below(dir: &Path) {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
         let within = std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
         let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if (within || String::from_utf8_lossy(&words).contains(&text)) && pid != std::process::id().cast_signed() {
+        let words = String::from_utf8_lossy(&words);
+        // A supervisor is known by its files alone; what it keeps ends with it.
+        let keeps = words.contains("__supervisor") && has_files_below(&entry.path(), dir);
+        if (within || keeps || words.contains(&text)) && pid != std::process::id().cast_signed() {
             // One that has ended meanwhile is what is wanted.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }

@@ -1,4 +1,4 @@
-//! A fleet inside the test: server and agent in this process, attempts and runners of steps as real processes of the
+//! A fleet inside the test: server and agent in this process, attempts and pods of steps as real processes of the
 //! program. Owns starting and ending it.
 
 use std::path::Path;

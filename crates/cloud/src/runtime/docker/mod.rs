@@ -58,8 +58,6 @@ pub struct DockerOptions {
     pub network: Option<String>,
     /// How much a copy out of a container may have.
     pub copies: Limits,
-    /// Labels of all containers, beside those by which they are found.
-    pub labels: BTreeMap<String, String>,
     /// What the names of all containers begin with, where others use the same engine for pods of the same names.
     pub prefix: String,
     /// Which images are pulled, whatever pods say.
@@ -83,7 +81,6 @@ pub struct DockerRuntime {
     engine: Engine,
     images: Images,
     copies: Limits,
-    labels: BTreeMap<String, String>,
     prefix: String,
     pods: Mutex<BTreeMap<PodKey, Arc<Entry>>>,
 }
@@ -116,8 +113,8 @@ impl DockerRuntime {
         let engine = connect::connect(options.address.as_deref(), options.network.as_deref()).await?;
         let logins = Logins::new(options.logins.or_else(Logins::default_config));
         let images = Images::new(logins, options.pull);
-        let DockerOptions { copies, labels, prefix, .. } = options;
-        Ok(Self { engine, images, copies, labels, prefix, pods: Mutex::default() })
+        let DockerOptions { copies, prefix, .. } = options;
+        Ok(Self { engine, images, copies, prefix, pods: Mutex::default() })
     }
 
     /// What this process knows of a pod.
@@ -179,10 +176,9 @@ impl PodRuntime for DockerRuntime {
     }
 
     async fn start(&self, plan: &PodPlan) -> Result<PodHandle, Problem> {
-        let mut labelled = plan.clone();
-        labelled.labels.extend(self.labels.clone());
-        labelled.name.insert_str(0, &self.prefix);
-        let plan = &labelled;
+        let mut named = plan.clone();
+        named.name.insert_str(0, &self.prefix);
+        let plan = &named;
         let entry = self.entry(&plan.key, &plan.directory)?;
         let _one_at_a_time = entry.starting.lock().await;
         let record = match entry.pod.files.record()? {

@@ -212,7 +212,8 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             Heard::Ended(Ok((number, Ok(exit)))) => self.has_ended(number, exit),
             Heard::Ended(Ok((number, Err(error)))) => {
                 self.pods.remove(&number);
-                return Some(error);
+                // Who cancelled it has the answer already, and waits for its end.
+                return Some(error).filter(|_| self.control.cancel.is_none());
             }
             Heard::Ended(Err(error)) => {
                 tracing::error!(attempt = %self.attempt.spec.key, %error, "the task of a pod broke off");

@@ -111,6 +111,8 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                 self.suspend().await;
                 self.wait().await
             }
+            // Without a directory nothing was prepared, and there is nothing to write its end to.
+            Ok(Begun::Stopped) if !self.dir.runtime.exists() => return Ok(self.ended(PodResult::Cancelled)),
             Ok(Begun::Stopped) => self.ended(PodResult::Cancelled),
             Ok(Begun::Unclear) => match self.wait().await {
                 exit if exit.result == PodResult::Lost => self.ended(PodResult::Cancelled),

@@ -155,11 +155,26 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
             }
         };
         let (reply, replied) = oneshot::channel();
-        // A task that ends in this moment needs no order any more.
-        if live.commands.send(command(reply)).is_err() {
+        // If the task has ended, nothing is replied.
+        drop(live.commands.send(command(reply)));
+        match replied.await {
+            Ok(answer) => answer.map(|()| Ordered::Given),
+            Err(_) => self.after_the_end(key).await,
+        }
+    }
+
+    /// What became of an order to an attempt whose task ended when the order came: it ended, or was refused.
+    async fn after_the_end(&self, key: &AttemptKey) -> Result<Ordered, Problem> {
+        let dir = self.inner.layout.attempt(key)?;
+        let (exists, has_ended) = blocking(move || Ok((dir.attempt().exists(), dir.end().exists()))).await?;
+        if has_ended {
+            // Its end is on its way.
             return Ok(Ordered::Given);
         }
-        replied.await.unwrap_or(Ok(())).map(|()| Ordered::Given)
+        if !exists && !self.inner.live().contains_key(key) {
+            return Ok(Ordered::Nothing);
+        }
+        Err(Problem::new(Class::Transient, format!("attempt {key} is not followed at this moment")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Waiting for more of a log. Owns one watch of the kernel on one file; never polls.
+//! Waiting for more of a log. Owns one watch of the kernel on the directory of its files; never polls.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,6 +10,43 @@ use tokio::net::unix::pipe;
 use super::Stream;
 use super::read::{Page, read};
 
+/// Watches the files of a directory for writes (inotify).
+#[derive(Debug)]
+pub struct Changes {
+    _watch: Inotify,
+    /// The descriptor of the watch again. Events are read from it as bytes from a pipe; what they say does not matter.
+    events: pipe::Receiver,
+}
+
+impl Changes {
+    /// Begins to watch, also for files that are made later.
+    ///
+    /// # Errors
+    /// Those of the file system, and too many watches of this user.
+    pub fn watch(directory: &Path) -> io::Result<Self> {
+        let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+        let what = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_MODIFY;
+        watch.add_watch(directory, what)?;
+        let events = pipe::Receiver::from_owned_fd_unchecked(watch.as_fd().try_clone_to_owned()?)?;
+        Ok(Self { _watch: watch, events })
+    }
+
+    /// Returns when something was written since this returned last. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub async fn next(&self) -> io::Result<()> {
+        loop {
+            self.events.readable().await?;
+            match self.events.try_read(&mut [0; 4096]) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
 /// A reader of a log file that is still being written, or not there yet.
 ///
 /// The end of the log is known to nobody but the one who knows that the pod has ended: then [`read`] what is left from
@@ -19,11 +56,7 @@ pub struct Follower {
     path: PathBuf,
     stream: Stream,
     offset: u64,
-    watch: Inotify,
-    /// The descriptor of the watch again. Events are read from it as bytes from a pipe; what they say does not matter.
-    events: pipe::Receiver,
-    /// Whether the watch is on the file itself.
-    on_file: bool,
+    changes: Changes,
 }
 
 impl Follower {
@@ -32,11 +65,8 @@ impl Follower {
     /// # Errors
     /// Those of the file system, and too many watches of this user.
     pub fn new(path: &Path, stream: Stream, from: u64) -> io::Result<Self> {
-        let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-        let parent = path.parent().unwrap_or_else(|| Path::new("/"));
-        watch.add_watch(parent, AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO)?;
-        let events = pipe::Receiver::from_owned_fd_unchecked(watch.as_fd().try_clone_to_owned()?)?;
-        Ok(Self { path: path.to_owned(), stream, offset: from, watch, events, on_file: false })
+        let changes = Changes::watch(path.parent().unwrap_or_else(|| Path::new("/")))?;
+        Ok(Self { path: path.to_owned(), stream, offset: from, changes })
     }
 
     /// Where the next page begins.
@@ -51,31 +81,13 @@ impl Follower {
     /// Those of the file system.
     pub async fn next(&mut self) -> io::Result<Page> {
         loop {
-            self.watch_file()?;
             let page = read(&self.path, self.stream, self.offset)?;
             if page.next != self.offset {
                 self.offset = page.next;
                 return Ok(page);
             }
-            self.events.readable().await?;
-            match self.events.try_read(&mut [0; 4096]) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
+            self.changes.next().await?;
         }
-    }
-
-    /// Watches the file once it is there. It is read after that, so nothing written before goes unseen.
-    fn watch_file(&mut self) -> io::Result<()> {
-        if !self.on_file {
-            match self.watch.add_watch(&self.path, AddWatchFlags::IN_MODIFY) {
-                Ok(_) => self.on_file = true,
-                Err(nix::errno::Errno::ENOENT) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
     }
 }
 

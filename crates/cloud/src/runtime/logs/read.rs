@@ -40,6 +40,14 @@ pub struct Page {
 /// # Errors
 /// Those of the file system.
 pub fn read(path: &Path, stream: Stream, from: u64) -> io::Result<Page> {
+    read_until(path, stream, from, u64::MAX)
+}
+
+/// The same, of what is before byte `to` alone.
+///
+/// # Errors
+/// Those of the file system.
+pub fn read_until(path: &Path, stream: Stream, from: u64, to: u64) -> io::Result<Page> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Page { next: from, ..Page::default() }),
@@ -47,7 +55,7 @@ pub fn read(path: &Path, stream: Stream, from: u64) -> io::Result<Page> {
     };
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
-    file.take(PAGE_BYTES as u64).read_to_end(&mut bytes)?;
+    file.take((PAGE_BYTES as u64).min(to.saturating_sub(from))).read_to_end(&mut bytes)?;
     Ok(parse(&bytes, stream, from))
 }
 

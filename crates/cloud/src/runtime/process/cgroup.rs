@@ -9,7 +9,6 @@ use nix::unistd::{AccessFlags, access};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{During, Failure};
-use super::wire::Container;
 
 /// The leaf a program moves itself to when controllers cannot be passed on with it in the group above.
 const OWN_LEAF: &str = "orlop";
@@ -113,17 +112,6 @@ pub(crate) struct Bounds {
     pub(crate) pids: Option<u64>,
 }
 
-impl From<&Container> for Bounds {
-    fn from(container: &Container) -> Self {
-        Self {
-            cpu_milli: container.cpu_limit_milli,
-            weight_milli: container.cpu_request_milli,
-            memory_bytes: container.memory_limit_bytes,
-            pids: None,
-        }
-    }
-}
-
 /// The control group of a pod or an attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Cgroup(PathBuf);
@@ -224,7 +212,6 @@ impl Cgroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::pod::ContainerPlan;
 
     /// A directory with the files of a control group.
     fn group(files: &[&str]) -> (tempfile::TempDir, Cgroup) {
@@ -241,13 +228,9 @@ mod tests {
         let (dir, group) =
             group(&["cpu.max", "cpu.weight", "memory.max", "memory.swap.max", "memory.oom.group", "pids.max"]);
         let read = |file: &str| fs::read_to_string(dir.path().join(file)).unwrap();
-        let plan = ContainerPlan {
-            cpu_limit_milli: Some(1500),
-            cpu_request_milli: Some(250),
-            memory_limit_bytes: Some(64 << 20),
-            ..ContainerPlan::default()
-        };
-        group.limit(&Bounds::from(&Container::from(&plan))).unwrap();
+        let bounds =
+            Bounds { cpu_milli: Some(1500), weight_milli: Some(250), memory_bytes: Some(64 << 20), pids: None };
+        group.limit(&bounds).unwrap();
         assert_eq!((read("cpu.max").as_str(), read("cpu.weight").as_str()), ("150000 100000", "25"));
         assert_eq!((read("memory.max").as_str(), read("memory.swap.max").as_str()), ("67108864", "0"));
         group.limit(&Bounds::default()).unwrap();

@@ -33,6 +33,7 @@ mod paths;
 mod probe;
 mod record;
 mod request;
+pub(crate) mod rlimit;
 mod runtime;
 mod start;
 pub mod supervisor;
@@ -45,6 +46,7 @@ pub use cgroup::Limits;
 pub use paths::Paths;
 pub use probe::Capabilities;
 pub use record::ExitRecord;
+pub use rlimit::{ResourceLimit, ResourceLimits};
 pub use runtime::{ProcessOptions, ProcessRuntime};
 pub use start::RoleProgram;
 

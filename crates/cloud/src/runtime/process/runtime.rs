@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf, absolute};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use nix::unistd::Uid;
 use orlop_core::error::{Class, Problem};
 use tokio::sync::OnceCell;
 
-use super::cgroup::{self, Cgroup};
+use super::cgroup::{self, Cgroup, Limits};
 use super::failure::During;
 use super::layout::Layout;
 use super::orphans;
@@ -20,9 +20,10 @@ use super::paths::Paths;
 use super::probe::Capabilities;
 use super::record::{Directory, DirectoryState, ExitRecord};
 use super::request::{self, Request};
+use super::rlimit::ResourceLimits;
 use super::start::{RoleProgram, SupervisorClient};
 use super::watch;
-use super::wire::{Container, KeepOrder, KeepReply};
+use super::wire::{Container, KeepOrder, KeepReply, Variable};
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock;
 use crate::runtime::job::backoff::restart_delay;
@@ -37,8 +38,14 @@ pub struct ProcessOptions {
     /// Control group (version 2) below which those of pods are made. No process is in it, and it is this program's.
     /// None: the program's own group, if it was delegated to it.
     pub cgroup: Option<PathBuf>,
-    /// Variables of this program's environment that containers see unless their plan sets them.
+    /// Variables of the supervisor's environment that containers see unless their plan sets them.
     pub inherit: Vec<String>,
+    /// The supervisor's environment; none: that of this program.
+    pub environment: Option<Vec<(String, String)>>,
+    /// The umask of containers; none: that of this program.
+    pub umask: Option<u32>,
+    /// Resource limits of every process of a pod, beside those of the supervisor. That this program may give them is not checked.
+    pub limits: ResourceLimits,
     /// Delays before a failed container is started again in place; the last one repeats.
     pub restart_delays: Vec<Duration>,
 }
@@ -50,6 +57,9 @@ impl Default for ProcessOptions {
             paths: None,
             cgroup: None,
             inherit: inherit.map(str::to_owned).to_vec(),
+            environment: None,
+            umask: None,
+            limits: ResourceLimits::new(),
             restart_delays: (1..=8).map(restart_delay).collect(),
         }
     }
@@ -58,11 +68,17 @@ impl Default for ProcessOptions {
 /// Runs pods as processes.
 #[derive(Debug)]
 pub struct ProcessRuntime {
-    supervisor: SupervisorClient,
+    supervisor: Arc<SupervisorClient>,
     options: ProcessOptions,
+    /// Variables of every container.
+    variables: Vec<(String, String)>,
+    /// Control group limits of its pods; none: probed on first use.
+    groups: Option<Limits>,
+    /// How absolute paths are provided, and why no better way is possible.
+    paths: Arc<OnceCell<(Paths, Option<String>)>>,
     capabilities: OnceCell<Capabilities>,
     /// Warnings about them that were logged.
-    warned: Mutex<BTreeSet<String>>,
+    warned: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl ProcessRuntime {
@@ -75,11 +91,24 @@ impl ProcessRuntime {
     /// A runtime with choices.
     #[must_use]
     pub fn with_options(supervisor: RoleProgram, options: ProcessOptions) -> Self {
+        let supervisor = Arc::new(SupervisorClient::new(supervisor, options.environment.clone()));
+        let (paths, capabilities, warned) = (Arc::default(), OnceCell::new(), Arc::default());
+        Self { supervisor, options, variables: Vec::new(), groups: None, paths, capabilities, warned }
+    }
+
+    /// The same runtime, with the same supervisor, for pods of one owner. Their control groups are made in this one, which limits what
+    /// all of them use together; none: pods without groups. Nothing runs in the group itself, and it is this program's. The variables
+    /// are in the environment of every container, whatever its plan says.
+    #[must_use]
+    pub fn within(&self, group: Option<&Path>, variables: Vec<(String, String)>) -> Self {
         Self {
-            supervisor: SupervisorClient::new(supervisor),
-            options,
+            supervisor: Arc::clone(&self.supervisor),
+            options: self.options.clone(),
+            variables,
+            groups: Some(group.map_or_else(Limits::default, |group| cgroup::probe(Some(group)))),
+            paths: Arc::clone(&self.paths),
             capabilities: OnceCell::new(),
-            warned: Mutex::default(),
+            warned: Arc::clone(&self.warned),
         }
     }
 
@@ -89,10 +118,11 @@ impl ProcessRuntime {
     /// Invalid when the supervisor program cannot be run.
     pub async fn capabilities(&self) -> Result<&Capabilities, Problem> {
         let find = || async {
-            let limits = cgroup::probe(self.options.cgroup.as_deref());
+            let limits = self.groups.clone();
+            let limits = limits.unwrap_or_else(|| cgroup::probe(self.options.cgroup.as_deref()));
             let (paths, why) = match self.options.paths {
                 Some(paths) => (paths, None),
-                None => self.supervisor.probe().await?,
+                None => self.paths.get_or_try_init(|| self.supervisor.probe()).await?.clone(),
             };
             Ok(Capabilities { paths, why, limits })
         };
@@ -136,6 +166,8 @@ impl ProcessRuntime {
         let container = |plan: &ContainerPlan| -> Result<Container, Problem> {
             check(plan, capabilities.paths)?;
             let mut container = Container::from(plan);
+            let own = self.variables.iter().cloned();
+            container.env.extend(own.map(|(name, value)| Variable { name, value, secret: false }));
             for mount in &mut container.mounts {
                 mount.source = here(&mount.source)?;
             }
@@ -160,6 +192,8 @@ impl ProcessRuntime {
             paths: capabilities.paths,
             cgroup_parent: capabilities.limits.parent.clone(),
             inherit: self.options.inherit.clone(),
+            umask: self.options.umask,
+            limits: self.options.limits.clone(),
         })
     }
 

@@ -43,6 +43,8 @@ pub struct RoleProgram {
 #[derive(Debug)]
 pub(super) struct SupervisorClient {
     program: RoleProgram,
+    /// Its environment; none: that of this program.
+    environment: Option<Vec<(String, String)>>,
     /// Started with the first order, and again where it is gone.
     running: Mutex<Option<Supervisor>>,
 }
@@ -60,8 +62,8 @@ struct Supervisor {
 type Complaint = watch::Receiver<Option<String>>;
 
 impl SupervisorClient {
-    pub(super) fn new(program: RoleProgram) -> Self {
-        Self { program, running: Mutex::default() }
+    pub(super) fn new(program: RoleProgram, environment: Option<Vec<(String, String)>>) -> Self {
+        Self { program, environment, running: Mutex::default() }
     }
 
     /// Has a pod kept.
@@ -129,7 +131,7 @@ impl SupervisorClient {
             return Ok((UnixStream::from_std(ours)?, known.complaint.clone()));
         }
         // It is gone, or there was none.
-        let new = running.insert(start(&self.program)?);
+        let new = running.insert(start(&self.program, self.environment.as_deref())?);
         asked.store(new.number, Ordering::Relaxed);
         // A program that is none says why on standard error.
         drop(new.hand_over(&theirs).await);
@@ -155,7 +157,7 @@ impl Supervisor {
 }
 
 /// Starts a supervisor, in its own session: an interrupt from a terminal is not for it.
-fn start(program: &RoleProgram) -> Result<Supervisor, Problem> {
+fn start(program: &RoleProgram, environment: Option<&[(String, String)]>) -> Result<Supervisor, Problem> {
     let (ours, theirs) = Socket::pair()?;
     ours.set_nonblocking(true)?;
     let (said, complaint) = io::pipe()?;
@@ -170,7 +172,11 @@ fn start(program: &RoleProgram) -> Result<Supervisor, Problem> {
             name.push(value);
             text(name)
         };
-        let env: Vec<CString> = std::env::vars_os().map(variable).collect::<io::Result<_>>()?;
+        let env: Vec<(OsString, OsString)> = match environment {
+            Some(env) => env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            None => std::env::vars_os().collect(),
+        };
+        let env: Vec<CString> = env.into_iter().map(variable).collect::<io::Result<_>>()?;
         let mut actions = PosixSpawnFileActions::init()?;
         for (number, end) in (0..).zip([theirs.as_raw_fd(), null.as_raw_fd(), complaint.as_raw_fd()]) {
             actions.add_dup2(end, number)?;

@@ -9,10 +9,11 @@ use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::Cgroup;
+use super::cgroup::{Bounds, Cgroup};
 use super::identity::Identity;
 use super::layout::Layout;
 use super::paths::Paths;
+use super::rlimit::ResourceLimits;
 use crate::runtime::pod::{ContainerPlan, EnvText, Mount, PodKey};
 
 /// The longest message: 256 MiB.
@@ -53,6 +54,10 @@ pub(crate) struct KeepOrder {
     pub(crate) cgroup_parent: Option<PathBuf>,
     /// Names of variables of the supervisor's own environment that containers see.
     pub(crate) inherit: Vec<String>,
+    /// The umask of containers; none: that of the supervisor.
+    pub(crate) umask: Option<u32>,
+    /// Limits of resources of each process.
+    pub(crate) limits: ResourceLimits,
 }
 
 /// A container of a pod to keep.
@@ -114,6 +119,17 @@ impl From<&ContainerPlan> for Container {
     }
 }
 
+impl From<&Container> for Bounds {
+    fn from(container: &Container) -> Self {
+        Self {
+            cpu_milli: container.cpu_limit_milli,
+            weight_milli: container.cpu_request_milli,
+            memory_bytes: container.memory_limit_bytes,
+            pids: None,
+        }
+    }
+}
+
 /// What a supervisor answers to [`SupervisorCommand::Keep`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum KeepReply {
@@ -140,6 +156,10 @@ pub(crate) struct LaunchOrder {
     pub(crate) files: u64,
     /// The group that limits it.
     pub(crate) cgroup: Option<Cgroup>,
+    /// Limits of resources of the process.
+    pub(crate) limits: ResourceLimits,
+    /// Its umask; none: that of the supervisor.
+    pub(crate) umask: Option<u32>,
     /// What to see instead of the machine's file system.
     pub(crate) view: Option<View>,
 }

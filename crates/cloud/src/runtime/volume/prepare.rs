@@ -252,8 +252,14 @@ fn project(
 /// Writes a file of a projected volume; of two at one path the later one stays, as in Kubernetes.
 fn write_file(root: &Path, relative: &Path, bytes: &[u8], mode: u32, owner: VolumeOwner) -> io::Result<()> {
     let path = root.join(relative);
-    if let Some(parent) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
+    let mut folder = root.to_owned();
+    for name in relative.parent().into_iter().flat_map(Path::components) {
+        folder.push(name);
+        if !folder.exists() {
+            fs::create_dir(&folder)?;
+            // Independent of the umask of this program.
+            fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
+        }
     }
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -106,15 +106,6 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     /// Transient when it cannot be removed now.
     async fn remove(&self, id: TaskRef) -> Result<(), Problem>;
 
-    /// Removes what the program of an attempt of another runtime made with this one and left; that there is nothing is
-    /// fine. Only programs that make containers leave any.
-    ///
-    /// # Errors
-    /// Transient when it cannot be removed now; it is then removed later.
-    async fn clear_made_by(&self, _id: TaskRef) -> Result<(), Problem> {
-        Ok(())
-    }
-
     /// What some attempts use at this moment. Those that do not run here are left out, and so are those of which that cannot
     /// be told.
     ///

@@ -15,8 +15,6 @@ use crate::runtime::logs::Masker;
 pub(super) const FILE: &str = ".orlop-output";
 /// Bytes of all names and values of a job.
 const MAX: u64 = 64 << 10;
-/// The same of a program that checks its outputs itself: steps of flows hand on 256 KiB, and tell what ended them.
-const CHECKED_MAX: u64 = 512 << 10;
 /// Bytes of a name.
 const NAME_MAX: usize = 128;
 
@@ -29,11 +27,10 @@ pub(super) struct Outputs {
     pub(super) complaint: Option<String>,
 }
 
-/// Reads the file; that there is none is fine. `checked` is that of a program that keeps secrets out of it itself.
-pub(super) fn read(dir: &Path, checked: bool, masker: Option<&Masker>) -> Outputs {
-    let (max, masker) = if checked { (CHECKED_MAX, None) } else { (MAX, masker) };
-    match content(&dir.join(FILE), max) {
-        Ok(text) => parse(&text, max, masker),
+/// Reads the file; that there is none is fine.
+pub(super) fn read(dir: &Path, masker: Option<&Masker>) -> Outputs {
+    match content(&dir.join(FILE)) {
+        Ok(text) => parse(&text, masker),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Outputs::default(),
         Err(error) => {
             let complaint = Some(format!("the file of outputs cannot be read: {error}"));
@@ -42,7 +39,7 @@ pub(super) fn read(dir: &Path, checked: bool, masker: Option<&Masker>) -> Output
     }
 }
 
-fn content(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+fn content(path: &Path) -> io::Result<Vec<u8>> {
     // A pipe in place of the file must not stop the worker, nor a link lead it elsewhere.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -50,13 +47,13 @@ fn content(path: &Path, max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    file.take(max + 1).read_to_end(&mut bytes)?;
+    file.take(MAX + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8], max: u64, masker: Option<&Masker>) -> Outputs {
-    if bytes.len() as u64 > max {
-        let complaint = Some(format!("the file of outputs is longer than {} KiB, so no output is taken", max >> 10));
+fn parse(bytes: &[u8], masker: Option<&Masker>) -> Outputs {
+    if bytes.len() as u64 > MAX {
+        let complaint = Some(format!("the file of outputs is longer than {} KiB, so no output is taken", MAX >> 10));
         return Outputs { complaint, ..Outputs::default() };
     }
     let (mut values, mut bad) = (BTreeMap::new(), 0_usize);
@@ -86,7 +83,7 @@ mod tests {
 
     #[test]
     fn outputs_are_lines_of_name_and_value_with_secrets_masked() {
-        let found = parse(b"a=1\nb=x=y\n\nhunter22=no\na=2\nbad line\nc=hunter22!\n", MAX, Some(&masker(["hunter22"])));
+        let found = parse(b"a=1\nb=x=y\n\nhunter22=no\na=2\nbad line\nc=hunter22!\n", Some(&masker(["hunter22"])));
         let values: Vec<String> = found.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(values, ["a=2", "b=x=y", "c=***!"]);
         insta::assert_snapshot!(found.complaint.unwrap(), @"2 lines of the file of outputs are not `name=value`");
@@ -95,11 +92,10 @@ mod tests {
     #[test]
     fn outputs_are_at_most_64_ki_and_no_link_is_followed() {
         let long = vec![b'x'; 65 << 10];
-        assert!(parse(&long, MAX, None).complaint.is_some());
-        assert!(parse(&long, CHECKED_MAX, None).complaint.unwrap().contains("not `name=value`"), "it is read");
+        assert!(parse(&long, None).complaint.is_some());
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read(dir.path(), false, None), Outputs::default());
+        assert_eq!(read(dir.path(), None), Outputs::default());
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join(FILE)).unwrap();
-        assert!(read(dir.path(), false, None).complaint.unwrap().contains("cannot be read"));
+        assert!(read(dir.path(), None).complaint.unwrap().contains("cannot be read"));
     }
 }

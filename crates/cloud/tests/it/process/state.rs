@@ -4,8 +4,9 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::{SigSet, Signal};
 use orlop_cloud::runtime::process::RoleProgram;
+use orlop_cloud::runtime::process::{ResourceLimit, ResourceLimits};
 use orlop_cloud::runtime::worker::JobRuntime;
-use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions};
+use orlop_cloud::runtime::worker::process::ProcessOptions;
 use orlop_core::task::Run;
 use serde_json::Value;
 
@@ -53,7 +54,7 @@ async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
             Machine::with(|options| {
                 supervisor(options);
                 options.launcher = Some(RoleProgram { path: program(), args: vec!["__launcher".into()] });
-                options.limits = Limits::from([(Limit::Core, 0)]);
+                options.limits = ResourceLimits::from([(ResourceLimit::Core, 0)]);
             }),
             true,
         ),

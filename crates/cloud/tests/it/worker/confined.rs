@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use orlop_cloud::runtime::process::RoleProgram;
-use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions, ProcessRuntime};
+use orlop_cloud::runtime::process::{ResourceLimit, ResourceLimits};
+use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{AttemptEnd, AttemptPlan, JobRuntime, Secret, User};
 use orlop_core::spec::job::SecretAs;
 use orlop_core::task::{LogStream, TaskEnd};
@@ -49,7 +50,8 @@ fn ended(machine: &Machine, job: AttemptPlan) -> (String, AttemptEnd) {
 
 #[test]
 fn limits_of_resources_hold_from_the_first_instruction_and_others_stay() {
-    let limits = Limits::from([(Limit::Nofile, 99), (Limit::Fsize, 4096), (Limit::Core, 0)]);
+    let limits =
+        ResourceLimits::from([(ResourceLimit::Nofile, 99), (ResourceLimit::Fsize, 4096), (ResourceLimit::Core, 0)]);
     let machine = Machine::with(|options| {
         helped(options);
         options.limits = limits;
@@ -70,7 +72,7 @@ fn limits_and_users_that_cannot_be_enforced_are_errors() {
         change(&mut options);
         ProcessRuntime::new(options, std::sync::Arc::new(Recorder::default())).unwrap_err().message
     };
-    let message = refused(&|options| options.limits = Limits::from([(Limit::Nofile, 99)]));
+    let message = refused(&|options| options.limits = ResourceLimits::from([(ResourceLimit::Nofile, 99)]));
     assert!(message.contains("need a launcher"), "{message}");
     let root = nix::unistd::geteuid().is_root();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -82,7 +84,7 @@ fn limits_and_users_that_cannot_be_enforced_are_errors() {
     if !root {
         let message = refused(&|options| {
             helped(options);
-            options.limits = Limits::from([(Limit::Core, u64::MAX)]);
+            options.limits = ResourceLimits::from([(ResourceLimit::Core, u64::MAX)]);
         });
         assert!(message.contains("`core` is unlimited"), "{message}");
     }

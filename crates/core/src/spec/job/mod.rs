@@ -401,7 +401,6 @@ impl JobSpec {
             pull: self.pull,
             survive: self.survives_agent(),
             forbid_overlap: self.overlap == Overlap::Forbid,
-            checks_outputs: false,
             keep: !self.artifacts_out.is_empty(),
         }
     }

@@ -36,7 +36,7 @@ pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> At
     }
 }
 
-/// A job that ended without a word of the runner.
+/// A job that ended without the end of an attempt in its outputs.
 fn failed(end: &JobEnd) -> AttemptEnd {
     let word = end.reason.split(':').next().unwrap_or_default();
     let reason = match (end.state, word) {

@@ -1,5 +1,5 @@
 //! From an attempt of a step to a job of the fleet: resources, conditions on workers, secrets, labels, and the order for the
-//! runner. A translation may narrow a need, never weaken it.
+//! worker. A translation may narrow a need, never weaken it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,9 @@ use super::label::labels;
 use super::order::{COMMAND, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 use super::place::{invalid, priority, requires};
 
-/// Beyond a pod's own grace: the runner needs it to tell how the attempt ended.
+/// Added to the grace of a pod: time to clean up and to report the end.
 const MARGIN_MS: u64 = 10_000;
-/// What the runner itself needs where a step asks for less memory.
+/// The least memory of a step: each process of it begins as a copy of its supervisor, under the limit of its job.
 const LEAST_MEMORY: u64 = 32 << 20;
 
 /// What jobs of a flow's steps have in common.
@@ -82,7 +82,7 @@ pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSp
     Ok(spec)
 }
 
-/// The stored artifacts that the attempt needs, each where the runner finds it as in its own store.
+/// The stored artifacts that the attempt needs, each where its worker finds it as in a store.
 fn inputs(attempt: &AttemptSpec) -> Vec<ArtifactIn> {
     let digests: BTreeSet<&str> = attempt.inputs.iter().filter_map(|input| digest(&input.source)).collect();
     let file = |sha256: &str| {
@@ -99,7 +99,7 @@ fn digest(source: &ArtifactSource) -> Option<&str> {
     Some(if digest.is_empty() { location.reference.strip_prefix("sha256/")?.get(..64)? } else { digest })
 }
 
-/// What the runner leaves of the attempt's own: nothing, where it failed.
+/// What is left of the attempt's own: nothing, where it failed.
 fn outputs(attempt: &AttemptSpec) -> Vec<ArtifactOut> {
     let (name, path) = (LEFT.trim_start_matches('.').to_owned(), format!("{LEFT}/cas/sha256/*/*"));
     let left = ArtifactOut { name, path, required: false };

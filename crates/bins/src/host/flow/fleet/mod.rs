@@ -1,5 +1,5 @@
-//! The substrate of a fleet: every attempt of a step is one job, which a runner of steps on a worker carries out
-//! ([`crate::host::step`]). Places nothing and runs nothing.
+//! The substrate of a fleet: every attempt of a step is one job, which the agent of a worker runs as its pods. Places nothing and
+//! runs nothing.
 //!
 //! A job is submitted under the key of its attempt and carries it as labels, so that the next host finds what an earlier
 //! one has submitted. Its end is waited for, never polled. Retries are the flow engine's; a worker that is lost makes the

@@ -1,4 +1,4 @@
-//! What a worker learns about a step: the attempt with everything its runner needs, as one variable of a job's environment,
+//! What a worker learns about a step: the attempt with everything that is needed to run it, as one variable of a job's environment,
 //! and the names both sides know.
 
 use orlop_core::attempt::AttemptSpec;
@@ -6,7 +6,7 @@ use orlop_core::error::{Class, Problem};
 use orlop_core::spec::flow::ResourceTemplates;
 use serde::{Deserialize, Serialize};
 
-/// The command of a job that runs a step: agents put their own runner of steps in its place.
+/// The command of a job that is a step: agents run the attempt of its order instead.
 pub const COMMAND: &str = "orlop-step";
 /// Variable of the job's environment that holds the order.
 pub const VARIABLE: &str = "FLOW_STEP";
@@ -34,7 +34,7 @@ pub enum StepBackend {
     Process,
 }
 
-/// An attempt as its runner gets it.
+/// An attempt as a worker gets it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepOrder {

@@ -23,7 +23,6 @@ use tokio::sync::watch;
 use self::tries::{PAUSE, TRIES, TransferError, Tries};
 use super::link::Link;
 use super::runtimes::directory;
-use crate::host::flow::fleet::COMMAND;
 use crate::wire::artifact::UPLOAD_CHUNK;
 use crate::wire::bound::NAME_MAX;
 use crate::wire::grpc::ArtifactClient;
@@ -40,9 +39,6 @@ const LARGE: u64 = 64 << 20;
 pub(super) struct Needs {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    /// Whether its program makes containers, which are removed should it leave any.
-    #[serde(default)]
-    containers: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,19 +97,13 @@ impl Needs {
             path: file.path.clone(),
             required: file.required,
         });
-        let containers = spec.command.first().is_some_and(|program| program == COMMAND);
-        let needs = Self { inputs: inputs.collect(), outputs: outputs.collect(), containers };
+        let needs = Self { inputs: inputs.collect(), outputs: outputs.collect() };
         (needs != Self::default()).then(|| Arc::new(needs))
     }
 
     /// Whether something is fetched before the start.
     pub(super) fn has_inputs(&self) -> bool {
         !self.inputs.is_empty()
-    }
-
-    /// Whether its program makes containers.
-    pub(super) const fn makes_containers(&self) -> bool {
-        self.containers
     }
 
     /// Whether something is collected after an end: of one that ran to its end.

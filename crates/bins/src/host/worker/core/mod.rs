@@ -133,11 +133,6 @@ impl Core {
         self.specs.run_as(users);
     }
 
-    /// Which program runs steps of flows.
-    pub(in crate::host::worker) fn run_steps_by(&mut self, program: Vec<String>) {
-        self.specs.run_steps_by(program);
-    }
-
     /// Who takes spans of attempts.
     pub(in crate::host::worker) fn trace_by(&mut self, tracer: Tracer) {
         self.traced.by(tracer);

@@ -1,14 +1,12 @@
-//! Containers go wrong: one is killed behind the worker's back, the engine is away, the runner of a step is killed. In no case
+//! Containers go wrong: one is killed behind the worker's back, the engine is away, the agent of a step is killed. In no case
 //! is a container left behind.
 //!
 //! Containers are named after their worker, so workers of tests that run at once have names of their own.
 
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::super::bench::Bench;
 use super::super::programs::{Programs, until};
 use super::proxy::Proxy;
 use super::{FAST, attempts, job_in, only_final, serve, submit, worker_in};
@@ -125,52 +123,43 @@ fn an_engine_that_is_away_is_bad_health_and_its_containers_are_taken_up_again() 
     until("their removal", || engine.containers().is_empty().then_some(()));
 }
 
-/// The process that runs a step below this directory.
-fn runner(data: &Path) -> Option<nix::unistd::Pid> {
-    let data = data.display().to_string();
-    std::fs::read_dir("/proc").expect("processes").flatten().find_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let words = String::from_utf8(std::fs::read(entry.path().join("cmdline")).ok()?).ok()?;
-        let is_it = words.split('\0').nth(1) == Some("__step") && words.contains(&data);
-        is_it.then(|| nix::unistd::Pid::from_raw(pid))
-    })
-}
-
 #[test]
-fn the_container_of_a_step_whose_runner_is_killed_goes_with_it() {
-    let Some(engine) = Engine::found("the_container_of_a_step_whose_runner_is_killed_goes_with_it") else { return };
-    let mut bench = Bench::up(&[]);
+fn the_container_of_a_step_whose_agent_is_killed_goes_on_and_goes_with_its_flow() {
+    let test = "the_container_of_a_step_whose_agent_is_killed_goes_on_and_goes_with_its_flow";
+    let Some(engine) = Engine::found(test) else { return };
+    let programs = Programs::new();
+    let server = programs.leader("s1", &[]);
+    let mut agent = programs.worker("stepped", &[&server.grpc], &[]);
     let container = json!({
         "name": "main", "image": engine.0.0, "imagePullPolicy": "Never", "command": ["/bin/sleep", "600"],
         "resources": { "requests": { "cpu": "100m", "memory": "32Mi" } },
     });
     let pod = json!({ "containers": [container], "terminationGracePeriodSeconds": 1 });
     let template = json!({ "apiVersion": "batch/v1", "kind": "Job", "spec": { "template": { "spec": pod } } });
-    for (name, agent_too) in [("one", false), ("two", true)] {
-        let flow = json!({
-            "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": name },
-            "spec": { "steps": [{ "name": "long", "template": template }] },
-        });
-        let file = bench.place("flow.json");
-        std::fs::write(&file, flow.to_string()).expect("a file is written");
-        bench.good(&["flow", "submit", &file.display().to_string(), "--target", "fleet"]);
-        let container = engine.one();
-        let pid = until("its runner", || runner(&bench.data()));
-        let kill = || nix::sys::signal::kill(pid, Signal::SIGKILL).expect("it is there");
-        if agent_too {
-            // Nobody is there to see it.
-            let address = bench.address();
-            bench.signal(Signal::SIGKILL);
-            bench.end();
-            kill();
-            assert!(engine.containers().contains(&container));
-            bench.start_at(&address, &[]);
-        } else {
-            kill();
-        }
-        until("its removal", || (!engine.containers().contains(&container)).then_some(()));
-        // Without `--force` it may have failed by now already.
-        bench.orlop(&["flow", "delete", name, "--force", "--target", "fleet"]);
-        until("the end of all containers", || engine.containers().is_empty().then_some(()));
-    }
+    let flow = json!({
+        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": "one" },
+        "spec": { "steps": [{ "name": "long", "template": template }] },
+    });
+    let file = programs.path("flow.json");
+    std::fs::write(&file, flow.to_string()).expect("a file is written");
+    let verb = |args: &[&str]| programs.good(&server.rest, &[&["flow"], args, &["--target", "fleet"]].concat());
+    let step = || first_step(&verb(&["get", "one", "-o", "json"]));
+    verb(&["submit", &file.display().to_string()]);
+    let container = engine.one();
+    until("its start", || (step()["phase"] == "Running").then_some(()));
+    agent.kill();
+    agent = programs.worker("stepped", &[&server.grpc], &[]);
+    until("its adoption", || programs.log("stepped").contains("fate=Adopt").then_some(()));
+    worker_in(&server, "stepped", &["Available", "Running"]);
+    assert_eq!((engine.containers(), &step()["phase"]), (vec![container], &json!("Running")), "the same, and no other");
+    verb(&["terminate", "one"]);
+    until("its removal", || engine.containers().is_empty().then_some(()));
+    let ended = until("its end", || Some(step()).filter(|step| step["phase"] == "Failed"));
+    assert_eq!((&ended["reason"], &ended["attempt"]), (&json!("Terminated"), &json!(1)));
+    drop(agent);
+}
+
+/// The first step of a flow.
+fn first_step(flow: &str) -> Value {
+    serde_json::from_str::<Value>(flow).expect("JSON")["status"]["steps"][0].clone()
 }

@@ -12,7 +12,7 @@
 //! | duplicate and late results, lost answer to a submit | `line`, `pause` |
 //! | disk full on a worker, clock of a worker | `host` |
 //! | an upload that breaks off | `uploads` |
-//! | container failure, engine down, runner of a step killed | `containers` |
+//! | container failure, engine down, agent of a step killed | `containers` |
 
 mod containers;
 mod host;

@@ -65,6 +65,26 @@ async fn the_backoff_limit_retries_with_growing_delays() {
     assert_eq!(ended.document["status"]["failed"], 2);
 }
 
+/// On several threads, so that the order comes at any moment of the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_that_is_cancelled_while_it_starts_ends() {
+    for round in 0..40 {
+        let bench = Bench::new();
+        let substrate = bench.open();
+        let key = key("s");
+        let cancel = async {
+            for _ in 0..round {
+                tokio::task::yield_now().await;
+            }
+            substrate.cancel(&key, None).await
+        };
+        let (_, cancelled) = tokio::join!(substrate.start(job(json!({}), json!(["take", "100000"]))), cancel);
+        cancelled.unwrap();
+        let ended = timeout(Duration::from_secs(20), substrate.next()).await.expect("its end").end;
+        assert_eq!(ended.result, EndResult::Cancelled, "round {round}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_backoff_delay_survives_the_host() {
     let bench = Bench::new();

@@ -72,6 +72,8 @@ fn make_view(directory: &Directory, token: &str) -> Result<PathBuf, Failure> {
         for name in ["top", "tmp"] {
             fs::create_dir_all(view.join(name))?;
         }
+        // Whatever the umask of the host: programs may run as any user.
+        fs::set_permissions(view.join("top"), fs::Permissions::from_mode(0o755))?;
         fs::set_permissions(view.join("tmp"), fs::Permissions::from_mode(0o1777))
     };
     let made = make();

@@ -269,6 +269,8 @@ impl Pod {
             further_groups: self.parts.order.further_groups.clone(),
             files,
             cgroup: self.parts.cgroup.clone(),
+            limits: self.parts.order.limits.clone(),
+            umask: self.parts.order.umask,
             view: None,
         };
         if self.parts.order.paths == Paths::Rewritten {

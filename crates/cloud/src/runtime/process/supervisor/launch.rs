@@ -11,11 +11,13 @@ use std::process::Command;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, getppid, setgid, setgroups, setsid, setuid};
 
 use super::{verdict, view};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::failure::{During, Failure};
+use crate::runtime::process::rlimit;
 use crate::runtime::process::wire::{self, LaunchOrder, LaunchReply};
 
 /// How much sooner than others the process is killed when the machine has no memory left: the supervisor stays.
@@ -66,6 +68,11 @@ fn prepare(order: &LaunchOrder, supervisor: &UnixStream) -> Result<(), Failure> 
     // Here and not in the supervisor, which would wait for the kernel with all of its pods.
     order.cgroup.as_ref().map_or(Ok(()), Cgroup::join)?;
     let layout = order.view.as_ref().map(|view| view::enter(view, &order.working_dir)).transpose()?;
+    // Before the change of user, who may not raise them; after the view, which needs files and memory.
+    rlimit::set(&order.limits)?;
+    if let Some(mask) = order.umask {
+        let _ = umask(Mode::from_bits_truncate(mask));
+    }
     become_user(order)?;
     // After the change of user, which would take it back.
     die_with(order.supervisor).during(|| "tying the process to its supervisor".to_owned())?;

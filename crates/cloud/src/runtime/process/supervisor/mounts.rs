@@ -12,6 +12,8 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::Mode;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{Gid, Uid};
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
+use rustix::io::Errno;
 
 use crate::runtime::process::failure::{During, Failure};
 
@@ -24,6 +26,17 @@ impl PathHandle {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let held = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
         held.map(Self).during(|| format!("opening `{}`", path.display()))
+    }
+
+    /// Whether something is mounted on an entry of this directory; also where that cannot be told.
+    pub(super) fn has_mount(&self, name: &Path) -> bool {
+        let (flags, mask) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
+        let found = match statx(&self.0, name, flags, mask) {
+            Ok(found) => found,
+            Err(error) => return error != Errno::NOENT,
+        };
+        let root = StatxAttributes::MOUNT_ROOT;
+        !found.stx_attributes_mask.contains(root) || found.stx_attributes.contains(root)
     }
 
     /// A path to it that works wherever it is.

@@ -13,9 +13,10 @@
 //! * A working directory that is missing is made likewise.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, FileType};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::pivot_root;
@@ -48,7 +49,7 @@ pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
     let sources: Vec<PathHandle> =
         view.mounts.iter().map(|mount| PathHandle::open(&mount.source)).collect::<Result<_, _>>()?;
     let own = PathHandle::open(&view.directory)?;
-    let mut builder = Builder { layout: Layout::default(), is_layered: false, own, directory: view.directory.clone() };
+    let mut builder = Builder { layout: Layout::default(), has_layers: false, own, directory: view.directory.clone() };
     builder.root(&root, work.as_ref())?;
     // The old root is above the new one until it is unmounted: paths below `/proc/self/fd` lead there as before.
     std::env::set_current_dir(SCAFFOLD).during(|| format!("entering `{SCAFFOLD}`"))?;
@@ -72,7 +73,7 @@ pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
 /// Makes the pod's root of two layers at the scaffold: below, in memory, the places where the machine's directories are to appear, and
 /// above the pod's own directory. So none of these places is made on the disk, and removed again, for every pod. Gives what it made; none
 /// where the kernel cannot do that.
-fn layered(root: &PathHandle, work: &PathHandle, names: &[Entry]) -> Option<BTreeMap<PathBuf, StandIn>> {
+fn layer_root(root: &PathHandle, work: &PathHandle, names: &[Entry]) -> Option<BTreeMap<PathBuf, StandIn>> {
     let scaffold = Path::new(SCAFFOLD);
     cover(scaffold).ok()?;
     // What cannot be made here is tried again, and reported, where it is mounted.
@@ -90,7 +91,7 @@ fn layered(root: &PathHandle, work: &PathHandle, names: &[Entry]) -> Option<BTre
 
 /// Covers the devices of the machine with a layer in memory, which is empty; `here` is a file system in memory already. Says whether the
 /// kernel can do that.
-fn are_layered(devices: &PathHandle, here: &Path) -> bool {
+fn layer_devices(devices: &PathHandle, here: &Path) -> bool {
     let (upper, work) = (here.join("upper"), here.join("work"));
     let make = || -> io::Result<()> {
         fs::create_dir(&upper)?;
@@ -98,19 +99,25 @@ fn are_layered(devices: &PathHandle, here: &Path) -> bool {
         fs::create_dir(&work)?;
         layer(&devices.path(), &upper, &work, here)
     };
+    // Some file systems let no device be opened in a layer.
+    let opens = |name: &str| devices.has_mount(Path::new(name)) || File::open(here.join(name)).is_ok();
     let is_made = make().is_ok();
-    if !is_made {
-        // What cannot be removed is a directory more there, and does no harm.
-        drop(fs::remove_dir_all(&upper));
-        drop(fs::remove_dir_all(&work));
+    if is_made && opens("null") {
+        return true;
     }
-    is_made
+    if is_made {
+        drop(uncover(here));
+    }
+    // What cannot be removed is seen in the `/dev` of this pod alone.
+    drop(fs::remove_dir_all(&upper));
+    drop(fs::remove_dir_all(&work));
+    false
 }
 
 struct Builder {
     layout: Layout,
     /// Whether the kernel puts layers of directories together for this process.
-    is_layered: bool,
+    has_layers: bool,
     /// The pod's directory for the view, held and by its path on the machine.
     own: PathHandle,
     directory: PathBuf,
@@ -121,11 +128,11 @@ impl Builder {
     fn root(&mut self, root: &PathHandle, work: Option<&PathHandle>) -> Result<(), Failure> {
         let scaffold = Path::new(SCAFFOLD);
         let names = entries(Path::new("/"), "/")?;
-        let made = work.and_then(|work| layered(root, work, &names));
+        let made = work.and_then(|work| layer_root(root, work, &names));
         if made.is_none() {
             bind(&root.path(), scaffold).during(|| format!("mounting the pod's root at `{SCAFFOLD}`"))?;
         }
-        self.is_layered = made.is_some();
+        self.has_layers = made.is_some();
         let made = made.unwrap_or_default();
         self.layout.add("/", Some(self.directory.join("top")), Kind::Private);
         for Entry { name, .. } in names {
@@ -231,9 +238,8 @@ impl Builder {
         let mut names = entries(&original.path(), path)?;
         let outside = if is_within(path, "/dev") {
             cover(here).during(|| format!("covering `{path}`"))?;
-            if self.is_layered && are_layered(&original, here) {
-                // Devices are the same in both layers. What is in directories is the machine's, or of another file system.
-                names.retain(|entry| entry.is_directory);
+            if self.has_layers && layer_devices(&original, here) {
+                names.retain(|entry| entry.is_mounted_in_dev(&original));
             }
             None
         } else {
@@ -267,7 +273,16 @@ impl Builder {
 /// An entry of a directory.
 struct Entry {
     name: PathBuf,
-    is_directory: bool,
+    kind: FileType,
+}
+
+impl Entry {
+    /// Whether an entry of `/dev` is mounted though there is a layer over all of it. Devices and links show through the layer, where nothing
+    /// is mounted on them. Others do not: what is written to files, pipes and below directories is the machine's.
+    fn is_mounted_in_dev(&self, dev: &PathHandle) -> bool {
+        let shows = self.kind.is_char_device() || self.kind.is_block_device() || self.kind.is_symlink();
+        !shows || dev.has_mount(&self.name)
+    }
 }
 
 /// The entries of a directory that `inside` shows.
@@ -280,7 +295,7 @@ fn entries(path: &Path, inside: &str) -> Result<Vec<Entry>, Failure> {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
             let entry = entry?;
-            names.push(Entry { name: PathBuf::from(entry.file_name()), is_directory: entry.file_type()?.is_dir() });
+            names.push(Entry { name: PathBuf::from(entry.file_name()), kind: entry.file_type()? });
         }
         Ok(names)
     };

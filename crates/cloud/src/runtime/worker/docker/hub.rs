@@ -97,21 +97,6 @@ impl Hub {
                 engine.remove(&container.id).await?;
             }
         }
-        self.clear_made(engine, None).await
-    }
-
-    /// Removes containers that programs of attempts made for themselves: those of this attempt, or of all that have no
-    /// directory any more, so that nothing of them runs.
-    pub(super) async fn clear_made(&self, engine: &Engine, by: Option<&TaskRef>) -> Result<(), Problem> {
-        let Some(makers) = &self.options.makers else { return Ok(()) };
-        let filter = request::made_by_filter(&self.options.mark, by);
-        let all = engine.labelled(filter, "listing the containers that attempts made").await?;
-        for (maker, id) in all.iter().filter_map(|found| request::maker(found).zip(found.id.as_ref())) {
-            if by.is_some() || !makers.join(maker.to_string()).exists() {
-                tracing::warn!(attempt = %maker, container = id, "an attempt left a container it had made; it is removed");
-                engine.remove(id).await?;
-            }
-        }
         Ok(())
     }
 

@@ -181,7 +181,7 @@ impl Life<'_> {
         };
         self.drain(&mut tap).await;
         let Self { hub, plan, mut voice, why, usage, started_at, outage, .. } = self;
-        let found = outputs::read(&hub.directories.of(&plan.id), plan.run.checks_outputs, masker);
+        let found = outputs::read(&hub.directories.of(&plan.id), masker);
         if let Some(complaint) = &found.complaint {
             voice.say(complaint);
         }

@@ -14,7 +14,6 @@ mod remains;
 mod request;
 mod usage;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,10 +60,6 @@ pub struct ContainerOptions {
     pub keep_failed: usize,
     /// File with logins to registries, in the form of `~/.docker/config.json`. None means that of the `docker` command.
     pub logins: Option<PathBuf>,
-    /// Where the directories of attempts are whose programs make containers for themselves, with the labels of
-    /// [`made_by`]; none: there are no such attempts.
-    #[serde(skip)]
-    pub makers: Option<PathBuf>,
     /// How the supervisor is started that keeps attempts while this program is away: it calls
     /// [`supervise::main`](super::process::supervise::main). None: their output in between is not seen, and those that
     /// must end without this program are refused.
@@ -90,18 +85,10 @@ impl ContainerOptions {
             capabilities: Vec::new(),
             keep_failed: 0,
             logins: None,
-            makers: None,
             supervisor: None,
             inside: false,
         }
     }
-}
-
-/// Labels of containers that the program of an attempt makes for itself, on a worker with this mark: what it leaves is
-/// found by them.
-#[must_use]
-pub fn made_by(mark: &str, id: &TaskRef) -> BTreeMap<String, String> {
-    request::made_by(mark, id)
 }
 
 /// Runs attempts as containers.
@@ -243,19 +230,6 @@ impl JobRuntime for ContainerRuntime {
     async fn remove(&self, id: TaskRef) -> Result<(), Problem> {
         let hub = Arc::clone(&self.hub);
         self.there(async move { remains::remove(&hub, &id).await }).await
-    }
-
-    async fn clear_made_by(&self, id: TaskRef) -> Result<(), Problem> {
-        let hub = Arc::clone(&self.hub);
-        self.there(async move {
-            let cleared = match hub.engine().await {
-                Ok(engine) => hub.clear_made(&engine, Some(&id)).await,
-                Err(error) => Err(error),
-            };
-            // An engine that is away is looked through when it is back.
-            cleared.inspect_err(|_| hub.missed())
-        })
-        .await
     }
 
     async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, Problem> {

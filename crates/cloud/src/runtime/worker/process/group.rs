@@ -64,7 +64,7 @@ impl Groups {
         Ok(parent.filter(|_| options.launcher.is_some()).map(|parent| Self { parent }))
     }
 
-    /// Makes the group of an attempt with its limits.
+    /// Makes the group of an attempt with its limits; that it is there already is fine.
     pub(super) fn make(&self, id: &TaskRef, spec: &Run) -> io::Result<Cgroup> {
         let group = self.group(id);
         let bounds = Bounds {
@@ -73,7 +73,11 @@ impl Groups {
             memory_bytes: (spec.memory_bytes > 0).then_some(spec.memory_bytes),
             pids: Some(PIDS),
         };
-        let made = group.create().and_then(|()| group.limit(&bounds));
+        let created = match group.create() {
+            Err(failure) if failure.source.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            created => created,
+        };
+        let made = created.and_then(|()| group.limit(&bounds));
         made.map_err(|failure| {
             // What was made of it is empty.
             drop(group.remove());

@@ -1,25 +1,22 @@
 //! The few steps between the start of a process and its command: it joins a control group, takes its limits of resources and
 //! becomes another user's. Owns these steps, their order, and how they are passed to the program that takes them.
 
-use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
-use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
-use orlop_core::error::{Class, Problem};
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use orlop_core::named::Named;
-use serde::{Deserialize, Serialize};
 
 use super::spawn::{BUSY_PAUSE, BUSY_TRIES, SHELL};
 use super::unstartable::{self, is_shell_script};
 use crate::runtime::confidential;
 use crate::runtime::process::RoleProgram;
+use crate::runtime::process::cgroup::Cgroup;
+use crate::runtime::process::rlimit::{self, ResourceLimit, ResourceLimits};
 use crate::runtime::worker::plan::User;
 
 /// Exit code of shells for a command that cannot be run.
@@ -30,105 +27,13 @@ const LIMIT: &str = "limit";
 const USER: &str = "user";
 const EXEC: &str = "exec";
 
-/// What a process may use at most, as in `ulimit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Limit {
-    /// Bytes of address space.
-    As,
-    /// Bytes of a core dump.
-    Core,
-    /// Seconds of CPU time.
-    Cpu,
-    /// Bytes of data segment.
-    Data,
-    /// Bytes of a file that it writes.
-    Fsize,
-    /// Bytes of memory that it keeps from being paged out.
-    Memlock,
-    /// Open files.
-    Nofile,
-    /// Processes and threads of its user.
-    Nproc,
-    /// Bytes of stack.
-    Stack,
-}
-
-impl Named for Limit {
-    const KIND: &'static str = "resource limit";
-    const ALL: &'static [Self] = &[
-        Self::As,
-        Self::Core,
-        Self::Cpu,
-        Self::Data,
-        Self::Fsize,
-        Self::Memlock,
-        Self::Nofile,
-        Self::Nproc,
-        Self::Stack,
-    ];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::As => "as",
-            Self::Core => "core",
-            Self::Cpu => "cpu",
-            Self::Data => "data",
-            Self::Fsize => "fsize",
-            Self::Memlock => "memlock",
-            Self::Nofile => "nofile",
-            Self::Nproc => "nproc",
-            Self::Stack => "stack",
-        }
-    }
-}
-
-impl Limit {
-    const fn resource(self) -> Resource {
-        match self {
-            Self::As => Resource::RLIMIT_AS,
-            Self::Core => Resource::RLIMIT_CORE,
-            Self::Cpu => Resource::RLIMIT_CPU,
-            Self::Data => Resource::RLIMIT_DATA,
-            Self::Fsize => Resource::RLIMIT_FSIZE,
-            Self::Memlock => Resource::RLIMIT_MEMLOCK,
-            Self::Nofile => Resource::RLIMIT_NOFILE,
-            Self::Nproc => Resource::RLIMIT_NPROC,
-            Self::Stack => Resource::RLIMIT_STACK,
-        }
-    }
-}
-
-/// Limits of the processes of attempts; `u64::MAX` is unlimited.
-pub type Limits = BTreeMap<Limit, u64>;
-
-/// Finds out whether this program may give these limits. Root may give any.
-///
-/// # Errors
-/// Invalid with the first that is above what this program has itself.
-pub(super) fn check(limits: &Limits) -> Result<(), Problem> {
-    for (limit, value) in limits.iter().filter(|_| !geteuid().is_root()) {
-        let (_, most) = getrlimit(limit.resource()).map_err(io::Error::from)?;
-        if *value > most {
-            let asked = if *value == RLIM_INFINITY { "unlimited".to_owned() } else { value.to_string() };
-            let message = format!(
-                "the limit `{}` is {asked}, and this program may give {most} at most; lower it, or run the worker as root",
-                limit.as_str()
-            );
-            return Err(Problem::new(Class::Invalid, message));
-        }
-    }
-    Ok(())
-}
-
 /// What is done before a command runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps<'a> {
     /// The control group it joins.
     pub(super) group: Option<&'a Path>,
     /// Limits it takes.
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a ResourceLimits,
     /// Whose it becomes.
     pub(super) user: Option<User>,
 }
@@ -206,15 +111,12 @@ fn prepared(mut arguments: impl Iterator<Item = OsString>) -> Result<(PathBuf, C
         let text = value.to_str();
         match step.to_str() {
             Some(GROUP) => {
-                let place = Path::new(&value);
-                fs::write(place.join("cgroup.procs"), "0")
-                    .map_err(|error| format!("joining the control group `{}`: {error}", place.display()))?;
+                Cgroup::at(value.into()).join().map_err(|failure| failure.to_string())?;
             }
             Some(LIMIT) => {
                 let (name, value) = text.and_then(|text| text.split_once('=')).ok_or_else(misused)?;
-                let (limit, value) = Limit::from_name(name).zip(value.parse().ok()).ok_or_else(misused)?;
-                setrlimit(limit.resource(), value, value)
-                    .map_err(|error| format!("the limit `{name}` cannot be {value}: {error}"))?;
+                let (limit, value) = ResourceLimit::from_name(name).zip(value.parse().ok()).ok_or_else(misused)?;
+                rlimit::set(&ResourceLimits::from([(limit, value)])).map_err(|failure| failure.to_string())?;
             }
             Some(USER) => {
                 let (uid, gid) = text.and_then(|text| text.split_once(':')).ok_or_else(misused)?;

@@ -176,8 +176,7 @@ impl Life {
                 }
             }
         }
-        let checked = self.plan.run.checks_outputs;
-        let found = outputs::read(&self.dir, checked, self.masker.as_deref());
+        let found = outputs::read(&self.dir, self.masker.as_deref());
         let moment = self.moment(at);
         if let Some(complaint) = &found.complaint {
             self.cutter.say(complaint, moment, &mut self.fresh);
@@ -216,7 +215,7 @@ impl Life {
 }
 
 /// What a whole group used, where it counts.
-fn group_usage(group: &Cgroup) -> Usage {
+pub(super) fn group_usage(group: &Cgroup) -> Usage {
     let (cpu_ms, max_rss) = group.used();
     Usage { cpu_ms, max_rss, ..Usage::default() }
 }

@@ -14,6 +14,7 @@ mod lane;
 mod launcher;
 mod life;
 mod remains;
+mod resources;
 mod spawn;
 pub mod supervise;
 mod unstartable;
@@ -33,7 +34,8 @@ use orlop_core::task::TaskRef;
 
 use self::group::Groups;
 use self::lane::{Lane, LaneCommand};
-pub use self::launcher::{Limit, Limits, launch};
+pub use self::launcher::launch;
+pub use self::resources::AttemptResources;
 use self::supervise::{Control, FollowerContext, Followers, Tools};
 use super::directories::{Directories, memory_dir};
 use super::environ::MARK;
@@ -45,6 +47,7 @@ use crate::runtime::confidential;
 use crate::runtime::logs::now;
 use crate::runtime::process::RoleProgram;
 use crate::runtime::process::cgroup::Cgroup;
+use crate::runtime::process::rlimit::{self, ResourceLimits};
 use crate::runtime::process::tree::{Marks, Orphans};
 use crate::runtime::process::watcher::Mailbox;
 
@@ -97,7 +100,7 @@ pub struct ProcessOptions {
     /// with these arguments. None: no groups, and neither of the others.
     pub launcher: Option<RoleProgram>,
     /// Limits of resources that every attempt gets, instead of no core dumps and at most 65 536 open files.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Whether attempts run as the users that their plans name, and none as this program's. This program must be root's.
     pub users: bool,
     /// Whether this is the runtime of a supervisor.
@@ -124,7 +127,7 @@ impl ProcessOptions {
             enforce: Enforce::Auto,
             cgroup: None,
             launcher: None,
-            limits: Limits::new(),
+            limits: ResourceLimits::new(),
             users: false,
             inside: false,
         }
@@ -164,7 +167,11 @@ impl Shared {
 
     /// The variable by which its processes are recognised, `NAME=value`.
     fn mark(&self, id: &TaskRef) -> String {
-        format!("{MARK}={}/{id}", self.options.mark)
+        format!("{MARK}={}", self.mark_value(id))
+    }
+
+    fn mark_value(&self, id: &TaskRef) -> String {
+        format!("{}/{id}", self.options.mark)
     }
 
     /// By what all that comes of its process is recognised.
@@ -272,7 +279,7 @@ fn check(options: &ProcessOptions) -> Result<(), Problem> {
         let message = "limits of resources and users of tenants need a launcher, and this program has none";
         return Err(Problem::new(Class::Invalid, message));
     }
-    launcher::check(&options.limits)
+    rlimit::check(&options.limits)
 }
 
 impl Drop for ProcessRuntime {

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use orlop_cloud::exit;
-use orlop_cloud::runtime::worker::process::{self, Enforce};
+use orlop_cloud::runtime::process::ResourceLimits;
+use orlop_cloud::runtime::worker::process::Enforce;
 use orlop_core::error::{Class, Problem};
 use orlop_core::hardware::fleet::check_labels;
 use orlop_core::id::{TenantName, WorkerId};
@@ -205,7 +206,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Problem {
 }
 
 /// Limits of processes as flags write them.
-pub(crate) fn limits_of(flags: &[String]) -> Result<process::Limits, String> {
+pub(crate) fn limits_of(flags: &[String]) -> Result<ResourceLimits, String> {
     let pairs = flags.iter().map(|text| text.parse()).collect::<Result<Vec<Pair>, _>>()?;
     values::limits(&pairs).map_err(|error| error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Precedence of file, variables and flags, and what is refused.
 
-use orlop_cloud::runtime::worker::process::{Limit, Limits};
+use orlop_cloud::runtime::process::{ResourceLimit, ResourceLimits};
 use orlop_core::error::Class;
 
 use super::*;
@@ -102,13 +102,13 @@ fn limits_and_users_are_read_and_checked() {
     let file = path.to_str().unwrap();
     let options =
         parse(&["--config", file, "--rlimit", "nofile=100", "--user", "arts=2002"]).unwrap().options().unwrap();
-    assert_eq!(options.limits, Limits::from([(Limit::Core, u64::MAX), (Limit::Nofile, 100)]));
+    assert_eq!(options.limits, ResourceLimits::from([(ResourceLimit::Core, u64::MAX), (ResourceLimit::Nofile, 100)]));
     let users: Vec<_> = options.users.iter().map(|(tenant, user)| (tenant.as_str(), user.uid, user.gid)).collect();
     assert_eq!(users, [("arts", 2002, 2002), ("maths", 2001, 3000), ("physics", 2000, 2000)]);
     assert_eq!(options.offer.tenants, options.users.into_keys().collect(), "others' jobs are not taken");
     let variables = [("ORLOP_WORKER_USERS", "a=5"), ("ORLOP_WORKER_RLIMITS", "nproc=7")];
     let options = parse_in(&variables, &[]).unwrap().options().unwrap();
-    assert_eq!((options.users.len(), options.limits[&Limit::Nproc]), (1, 7));
+    assert_eq!((options.users.len(), options.limits[&ResourceLimit::Nproc]), (1, 7));
     let refused = |args: &[&str]| parse(args).unwrap().options().unwrap_err().to_string();
     insta::assert_snapshot!(refused(&["--rlimit", "files=1"]), @"rlimits: unknown resource limit `files`, use one of as, core, cpu, data, fsize, memlock, nofile, nproc, stack");
     insta::assert_snapshot!(refused(&["--rlimit", "nofile=many"]), @"rlimits: `nofile` has no limit; write a number, or `unlimited`");

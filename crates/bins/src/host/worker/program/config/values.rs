@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use orlop_cloud::runtime::process::{ResourceLimit, ResourceLimits};
 use orlop_cloud::runtime::worker::User;
-use orlop_cloud::runtime::worker::process::{Limit, Limits};
 use orlop_core::id::TenantName;
 use orlop_core::named::Named as _;
 use serde::Serializer;
@@ -40,10 +40,10 @@ pub(super) fn count_of(Pair { key, value }: &Pair) -> Result<(String, u64), Prob
 }
 
 /// Limits by their names in `ulimit`.
-pub(super) fn limits(given: &[Pair]) -> Result<Limits, Problem> {
+pub(super) fn limits(given: &[Pair]) -> Result<ResourceLimits, Problem> {
     let wrong = |text: String| wrong_setting("rlimits", text);
     let one = |Pair { key, value }: &Pair| {
-        let limit = Limit::from_typed(key).map_err(wrong)?;
+        let limit = ResourceLimit::from_typed(key).map_err(wrong)?;
         let count = if value.eq_ignore_ascii_case("unlimited") { Some(u64::MAX) } else { value.parse().ok() };
         let none = || wrong(format!("`{key}` has no limit; write a number, or `unlimited`"));
         Ok((limit, count.ok_or_else(none)?))

@@ -1,7 +1,7 @@
 //! From an attempt's plan to what the engine is asked to create: names, labels, limits, mounts, and what a container may
 //! not do. Owns that translation; never talks to an engine. Secrets stand in the environment of a create request alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 use bollard::models::{
@@ -23,8 +23,6 @@ use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, beneath};
 const REF: &str = "orlop.ref";
 const WORKER: &str = "orlop.worker";
 const AGENT: &str = "orlop.agent";
-/// The attempt of another runtime whose program made a container for itself.
-const MADE_BY: &str = "orlop.made-by";
 
 /// Where directories of the attempt are in the container.
 const WORK: &str = "/orlop/job";
@@ -66,22 +64,6 @@ pub(super) fn seen(found: &ContainerSummary) -> Option<(TaskRef, Seen)> {
 pub(super) fn filter(mark: &str, id: Option<&TaskRef>) -> HashMap<String, Vec<String>> {
     let labels = std::iter::once(format!("{AGENT}={mark}")).chain(id.map(|id| format!("{REF}={id}")));
     HashMap::from([("label".to_owned(), labels.collect())])
-}
-
-/// Labels of containers that the program of an attempt makes by itself: by them its worker finds what it left.
-pub(super) fn made_by(mark: &str, id: &TaskRef) -> BTreeMap<String, String> {
-    BTreeMap::from([(AGENT.to_owned(), mark.to_owned()), (MADE_BY.to_owned(), id.to_string())])
-}
-
-/// The filter that finds them.
-pub(super) fn made_by_filter(mark: &str, id: Option<&TaskRef>) -> HashMap<String, Vec<String>> {
-    let maker = id.map_or_else(|| MADE_BY.to_owned(), |id| format!("{MADE_BY}={id}"));
-    HashMap::from([("label".to_owned(), vec![format!("{AGENT}={mark}"), maker])])
-}
-
-/// Which attempt's program made a container; none when it names none.
-pub(super) fn maker(found: &ContainerSummary) -> Option<TaskRef> {
-    found.labels.as_ref()?.get(MADE_BY)?.parse().ok()
 }
 
 /// The name of an attempt's container.

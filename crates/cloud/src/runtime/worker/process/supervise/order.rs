@@ -11,12 +11,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::process::RoleProgram;
+use crate::runtime::process::rlimit::ResourceLimits;
 use crate::runtime::worker::JobRuntime;
 #[cfg(feature = "docker")]
 use crate::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
 use crate::runtime::worker::event::AttemptEvents;
 use crate::runtime::worker::plan::AttemptPlan;
-use crate::runtime::worker::process::{Enforce, Limits, ProcessOptions, ProcessRuntime};
+use crate::runtime::worker::process::{Enforce, ProcessOptions, ProcessRuntime};
 
 /// The first order: what runs attempts, and what all of them need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,7 +42,7 @@ pub(in crate::runtime::worker) struct Processes {
     grouped: bool,
     cgroup: Option<PathBuf>,
     launcher: Option<(PathBuf, Vec<String>)>,
-    limits: Limits,
+    limits: ResourceLimits,
     users: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Claims of flows on a worker: a directory for each flow, which steps mark as used.
 
+use std::convert::Infallible;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ pub(super) fn of(namespace: &Path, flow: &str) -> PathBuf {
 }
 
 /// Marks the claims of a flow as used, as long as this is waited for.
-pub(super) async fn use_them(volumes: &Path) {
+pub(super) async fn use_them(volumes: &Path) -> Infallible {
     loop {
         if let Err(error) = mark(volumes, SystemTime::now()) {
             tracing::warn!(volumes = %volumes.display(), %error, "claims cannot be marked as used");
@@ -30,7 +31,7 @@ fn mark(volumes: &Path, now: SystemTime) -> io::Result<()> {
 }
 
 /// Removes claims below the directory of flows that no step has used for so long, now and from time to time.
-pub async fn keep(flows: PathBuf, unused: Duration) {
+pub(in crate::host::worker) async fn remove_unused(flows: PathBuf, unused: Duration) {
     loop {
         let folder = flows.clone();
         let swept = tokio::task::spawn_blocking(move || sweep(&folder, unused, SystemTime::now())).await;
