@@ -20,7 +20,7 @@ use super::paths::Paths;
 use super::probe::Capabilities;
 use super::record::{Directory, DirectoryState, ExitRecord};
 use super::request::{self, Request};
-use super::rlimit::ResourceLimits;
+use super::rlimit::{self, ResourceLimits};
 use super::start::{RoleProgram, SupervisorClient};
 use super::watch;
 use super::wire::{Container, KeepOrder, KeepReply, Variable};
@@ -44,7 +44,7 @@ pub struct ProcessOptions {
     pub environment: Option<Vec<(String, String)>>,
     /// The umask of containers; none: that of this program.
     pub umask: Option<u32>,
-    /// Resource limits of every process of a pod, beside those of the supervisor. That this program may give them is not checked.
+    /// Resource limits of every process of a pod, beside those of the supervisor. A pod is refused where this program may not give them.
     pub limits: ResourceLimits,
     /// Delays before a failed container is started again in place; the last one repeats.
     pub restart_delays: Vec<Duration>,
@@ -162,6 +162,7 @@ impl ProcessRuntime {
     }
 
     fn order(&self, plan: &PodPlan, capabilities: &Capabilities) -> Result<KeepOrder, Problem> {
+        rlimit::check(&self.options.limits)?;
         let here = |path: &Path| absolute(path).during(|| format!("finding `{}`", path.display()));
         let container = |plan: &ContainerPlan| -> Result<Container, Problem> {
             check(plan, capabilities.paths)?;
