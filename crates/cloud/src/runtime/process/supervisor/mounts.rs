@@ -28,7 +28,7 @@ impl PathHandle {
         held.map(Self).during(|| format!("opening `{}`", path.display()))
     }
 
-    /// Whether something is mounted on an entry of this directory; also where that cannot be told.
+    /// Whether something is mounted on an entry of this directory. True where the kernel does not say.
     pub(super) fn has_mount(&self, name: &Path) -> bool {
         let (flags, mask) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
         let found = match statx(&self.0, name, flags, mask) {
