@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::name;
 use crate::spec::artifact::{Archive, HttpSource, S3Object};
@@ -163,6 +163,28 @@ pub struct AttemptEnd {
     pub artifacts: Vec<ArtifactRecord>,
     /// When it ended.
     pub ended_at: Time,
+}
+
+impl AttemptEnd {
+    /// The end of an attempt that left nothing: its document is a Job with an empty status.
+    ///
+    /// ```
+    /// use orlop_core::attempt::{AttemptEnd, EndResult};
+    /// use orlop_core::time::Time;
+    /// let end = AttemptEnd::without_job(EndResult::Lost, Time::from_millis(5));
+    /// assert_eq!((end.document["kind"].as_str(), end.files.len()), (Some("Job"), 0));
+    /// ```
+    #[must_use]
+    pub fn without_job(result: EndResult, ended_at: Time) -> Self {
+        Self {
+            result,
+            document: json!({ "apiVersion": "batch/v1", "kind": "Job", "status": {} }),
+            failed_pods: Vec::new(),
+            files: Vec::new(),
+            artifacts: Vec::new(),
+            ended_at,
+        }
+    }
 }
 
 /// What became of an attempt.

@@ -7,9 +7,8 @@ use std::pin::pin;
 use orlop_core::attempt::{AttemptEnd, ContainerEnd, EndResult, PodEnd};
 use orlop_core::error::Problem;
 use orlop_core::spec::status::cut_message;
-use serde_json::json;
 
-use super::attempt::{Attempt, Command, Inner};
+use super::attempt::{Attempt, Command};
 use super::collect::{Collected, collect};
 use super::driver::Driver;
 use super::load::removed;
@@ -147,16 +146,4 @@ fn clean<R: PodRuntime + ?Sized>(attempt: &Attempt<R>, numbers: &[u32]) -> Resul
     }
     attempt.dir.memory().map_or(Ok(()), |memory| removed(fs::remove_dir_all(memory)))?;
     Ok(())
-}
-
-/// The end of an attempt there is no trace of.
-pub(super) fn traceless<R: ?Sized>(inner: &Inner<R>, result: EndResult) -> AttemptEnd {
-    AttemptEnd {
-        result,
-        document: json!({ "apiVersion": "batch/v1", "kind": "Job", "status": {} }),
-        failed_pods: Vec::new(),
-        files: Vec::new(),
-        artifacts: Vec::new(),
-        ended_at: inner.now(),
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::attempt::{AttemptKey, AttemptSpec, EndResult};
+use orlop_core::attempt::{AttemptEnd, AttemptKey, AttemptSpec, EndResult};
 use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, FlowOwner, Substrate};
 use orlop_core::spec::flow::ResourceTemplates;
@@ -15,7 +15,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::attempt::{Answer, Attempt, Command, Inner, Live};
 use super::deliver::check;
 use super::driver::{Driver, no_room};
-use super::finish::traceless;
 use super::layout::AttemptDir;
 use super::load::{AttemptTrace, create, discard, load, removed};
 use super::memory;
@@ -201,7 +200,7 @@ async fn follow<R: PodRuntime + ?Sized>(
         Ok(AttemptLookup::Nothing) => {
             inner.live().remove(&key);
             answer.send_replace(Some(Ok(ObjectReference::default())));
-            inner.reports.deliver(&key, traceless(&inner, EndResult::Lost));
+            inner.reports.deliver(&key, AttemptEnd::without_job(EndResult::Lost, inner.now()));
         }
         Ok(AttemptLookup::Ended(known)) => {
             inner.live().remove(&key);
@@ -311,7 +310,7 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
             Ordered::Given => self.inner.reports.open(key),
             Ordered::Ended => drop(self.attend(key, Quarry::Traced).await?),
             Ordered::Nothing => {
-                self.inner.reports.deliver(key, traceless(&self.inner, EndResult::Cancelled));
+                self.inner.reports.deliver(key, AttemptEnd::without_job(EndResult::Cancelled, self.inner.now()));
                 self.inner.reports.open(key);
             }
         }

@@ -1,7 +1,7 @@
 //! The end of a scripted attempt as a substrate reports it: document, failed pods, files, artifacts. Owns their shape
 //! only; what happened is the script's.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::play::Play;
 use crate::attempt::{AttemptEnd, AttemptSpec, ContainerEnd, EndResult, FileValue, PodEnd};
@@ -29,18 +29,6 @@ pub(super) fn end(ended: Ended<'_>) -> AttemptEnd {
         failed_pods: failed_pods(ended),
         files: if whole { files(spec, play) } else { Vec::new() },
         artifacts: if *result == EndResult::Succeeded { artifacts(spec, play) } else { Vec::new() },
-        ended_at,
-    }
-}
-
-/// The end of what there is no trace of.
-pub(super) fn traceless(result: EndResult, ended_at: Time) -> AttemptEnd {
-    AttemptEnd {
-        result,
-        document: Value::Object(Map::new()),
-        failed_pods: Vec::new(),
-        files: Vec::new(),
-        artifacts: Vec::new(),
         ended_at,
     }
 }

@@ -140,7 +140,7 @@ impl World {
                 }
                 return self.settle();
             }
-            None => document::traceless(EndResult::Lost, self.now),
+            None => AttemptEnd::without_job(EndResult::Lost, self.now),
         };
         self.report(session, &AttemptReport { key: key.clone(), end });
     }
@@ -149,7 +149,7 @@ impl World {
         self.settle();
         let now = self.now;
         let Some(execution) = self.executions.get_mut(key) else {
-            let end = document::traceless(EndResult::Cancelled, now);
+            let end = AttemptEnd::without_job(EndResult::Cancelled, now);
             return self.report(session, &AttemptReport { key: key.clone(), end });
         };
         // Cancelling wakes what is suspended.

@@ -2,8 +2,6 @@
 
 use orlop_core::attempt::{AttemptEnd, AttemptKey, EndResult};
 use orlop_core::machine::job::JobState;
-use orlop_core::time::Time;
-use serde_json::json;
 
 use super::order::END;
 use super::port::JobEnd;
@@ -17,7 +15,7 @@ pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> At
     match (end.state, reported) {
         (JobState::Cancelled, _) => {
             let result = if cancelled { EndResult::Cancelled } else { EndResult::Gone };
-            traceless(result, end.ended_at)
+            AttemptEnd::without_job(result, end.ended_at)
         }
         // What it left is not stored, so that nobody could have it.
         (JobState::Failed, Some(Ok(reported))) if reported.result == EndResult::Succeeded => AttemptEnd {
@@ -26,7 +24,7 @@ pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> At
             ..reported
         },
         (JobState::Completed | JobState::Failed, Some(Ok(reported))) => reported,
-        (JobState::Failed, _) if end.reason == LOST => traceless(EndResult::Lost, end.ended_at),
+        (JobState::Failed, _) if end.reason == LOST => AttemptEnd::without_job(EndResult::Lost, end.ended_at),
         (_, reported) => {
             if let Some(Err(error)) = reported {
                 tracing::error!(attempt = %key, %error, "what a worker tells of a step cannot be read");
@@ -50,19 +48,14 @@ fn failed(end: &JobEnd) -> AttemptEnd {
     let why = if end.reason.is_empty() { String::new() } else { format!(": {}", end.reason) };
     let message =
         format!("the job of the step ended as {}{code}{why}, and its worker reported nothing more", end.state);
-    traceless(EndResult::Failed { reason: reason.to_owned(), message }, end.ended_at)
-}
-
-/// The end of an attempt of which nothing else is known.
-pub(super) fn traceless(result: EndResult, ended_at: Time) -> AttemptEnd {
-    let document = json!({ "apiVersion": "batch/v1", "kind": "Job", "status": {} });
-    let (failed_pods, files, artifacts) = (Vec::new(), Vec::new(), Vec::new());
-    AttemptEnd { result, document, failed_pods, files, artifacts, ended_at }
+    AttemptEnd::without_job(EndResult::Failed { reason: reason.to_owned(), message }, end.ended_at)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use orlop_core::time::Time;
 
     use super::*;
 
@@ -92,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_the_runner_tells_counts() {
-        let reported = traceless(EndResult::Succeeded, Time::from_millis(3));
+        let reported = AttemptEnd::without_job(EndResult::Succeeded, Time::from_millis(3));
         let mut ended = end(JobState::Completed, "");
         ended.outputs.insert(END.to_owned(), serde_json::to_string(&reported).unwrap());
         assert_eq!(attempt_end(&key(), &ended, false), reported);

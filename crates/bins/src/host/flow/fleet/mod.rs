@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::attempt::{AttemptKey, AttemptSpec, EndResult};
+use orlop_core::attempt::{AttemptEnd, AttemptKey, AttemptSpec, EndResult};
 use orlop_core::error::{Class, Problem};
 use orlop_core::id::JobId;
 use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, FlowOwner, Substrate};
@@ -31,7 +31,7 @@ use orlop_dag::attempt::{patience, resource_name};
 use tokio::sync::{Mutex, mpsc};
 
 use self::attempts::{Attempts, Followed};
-use self::end::{attempt_end, traceless};
+use self::end::attempt_end;
 pub use self::job::FlowFacts;
 pub use self::label::{FLOW, WORKER, claims as claims_of, key as key_of};
 pub use self::order::{COMMAND, END, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
@@ -102,7 +102,7 @@ impl FleetSubstrate {
             };
             let end = match end {
                 Some(end) => attempt_end(&key, &end, attempts.is_cancelled(&key)),
-                None => traceless(EndResult::Lost, SystemClock.now()),
+                None => AttemptEnd::without_job(EndResult::Lost, SystemClock.now()),
             };
             attempts.leave(&key);
             // The substrate may be gone; then nobody waits for it.
@@ -112,7 +112,7 @@ impl FleetSubstrate {
     }
 
     fn report(&self, key: &AttemptKey, result: EndResult) {
-        let report = AttemptReport { key: key.clone(), end: traceless(result, SystemClock.now()) };
+        let report = AttemptReport { key: key.clone(), end: AttemptEnd::without_job(result, SystemClock.now()) };
         drop(self.reports.send(report));
     }
 

@@ -8,7 +8,6 @@ use orlop_core::attempt::{AttemptEnd, EndResult};
 use orlop_core::error::{Class, Problem};
 use orlop_core::task::TaskEnd;
 use orlop_core::time::Time;
-use serde_json::json;
 
 use super::files::EndCause;
 use crate::host::flow::fleet::END;
@@ -59,29 +58,13 @@ fn text(end: &AttemptEnd) -> String {
     let len = text.len();
     let message = format!("the result of the step has {len} bytes, the limit is {MAX}; pass large values as artifacts");
     let result = EndResult::Failed { reason: "OutputTooLarge".to_owned(), message };
-    write(&without_job(result, end.ended_at))
-}
-
-fn without_job(result: EndResult, ended_at: Time) -> AttemptEnd {
-    AttemptEnd {
-        result,
-        document: json!({ "apiVersion": "batch/v1", "kind": "Job", "status": {} }),
-        failed_pods: Vec::new(),
-        files: Vec::new(),
-        artifacts: Vec::new(),
-        ended_at,
-    }
+    write(&AttemptEnd::without_job(result, end.ended_at))
 }
 
 /// The end of an attempt that wrote more than it may.
 pub(super) fn too_long(end: AttemptEnd, limit: u64) -> AttemptEnd {
     let message = format!("the step wrote more than the {limit} bytes that its log may have");
     AttemptEnd { result: EndResult::Failed { reason: "LogLimit".to_owned(), message }, artifacts: Vec::new(), ..end }
-}
-
-/// The end of an attempt that was cancelled before anything of it was started.
-pub(super) fn cancelled() -> AttemptEnd {
-    without_job(EndResult::Cancelled, now())
 }
 
 /// The end of an attempt that could not be started.
@@ -92,11 +75,13 @@ pub(super) fn refused(error: &Problem) -> AttemptEnd {
         Class::Exists => "NameConflict",
         _ => "StartFailed",
     });
-    without_job(EndResult::Failed { reason: reason.to_owned(), message: error.chain() }, now())
+    AttemptEnd::without_job(EndResult::Failed { reason: reason.to_owned(), message: error.chain() }, now())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -40,8 +40,6 @@ pub(super) use self::volumes::remove_unused as remove_unused_claims;
 use crate::host::flow::fleet::{COMMAND, StepBackend, StepOrder, VARIABLE};
 use crate::host::local::LocalSetup;
 
-/// Where commands are looked for.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Pause before the next try of what cannot be done now.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Backoff between retries that run in the background.
@@ -117,7 +115,7 @@ impl StepRuntime {
     ) -> Self {
         let mut chosen = ProcessOptions::default();
         // Nothing of this program's own environment passes, and what steps write others may read.
-        let env = [("PATH", PATH), ("HOME", "/tmp"), ("LANG", "C.UTF-8")];
+        let env = [("HOME", "/tmp"), ("LANG", "C.UTF-8")];
         chosen.environment = Some(env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
         chosen.umask = Some(0o022);
         chosen.limits.clone_from(&options.limits);
@@ -240,13 +238,8 @@ impl Shared {
         };
         let template = JobTemplate::read(&spec.template, &TemplatePolicy::default())?;
         let images = template.pod.containers().any(|container| container.image.is_some());
-        setup
-            .substrate(
-                self.dir(&plan.id).path(),
-                Arc::new(self.pods.within(group, vec![self.jobs.resources_of(plan.id).mark()])),
-                images,
-            )
-            .await
+        let pods = self.pods.within(group, vec![self.jobs.resources_of(plan.id).mark()]);
+        setup.substrate(self.dir(&plan.id).path(), Arc::new(pods), images).await
     }
 
     /// The directory of the claims of a step's flow.

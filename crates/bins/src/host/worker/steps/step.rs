@@ -15,11 +15,10 @@ use orlop_core::attempt::{ArtifactDelivery, ArtifactSource, AttemptEnd, AttemptS
 use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
-use orlop_core::spec::job::OnFull;
 use tokio::sync::mpsc;
 
 use super::files::{EndCause, Ending, StepDir};
-use super::output::{Fill, Output};
+use super::output::{Output, exceeds};
 use super::{RETRY_BACKOFF, RETRY_DELAY, Shared, StepCommand, end, step_order, volumes};
 use crate::host::flow::fleet::StepOrder;
 use crate::host::flow::resource_name;
@@ -106,7 +105,7 @@ impl Step {
             None => LogTotals { last_seq: self.known.unwrap_or(0), ..LogTotals::default() },
         };
         let mut cause = self.ending.map(|ending| ending.cause);
-        if self.plan.run.log.on_full == OnFull::Fail && log.dropped_bytes > 0 {
+        if exceeds(self.plan.run.log, &log) {
             cause = cause.or(Some(EndCause::LogLimit));
         }
         let refused = self.refused.take();
@@ -139,7 +138,7 @@ impl Step {
             if !self.may_run {
                 // The step failed, not its worker: retrying it is up to its flow.
                 return match self.ending.map(|ending| ending.cause) {
-                    Some(EndCause::Asked(_)) => end::cancelled(),
+                    Some(EndCause::Asked(_)) => AttemptEnd::without_job(EndResult::Cancelled, now()),
                     _ => end::refused(&error),
                 };
             }
@@ -297,12 +296,12 @@ impl Step {
     /// Hands on the output that is there; tells when to try again where that is not possible now.
     async fn pass_on(&mut self, spec: &AttemptSpec, substrate: &dyn Substrate) -> Option<Instant> {
         match self.output.as_mut()?.pass_on(&*self.shared.events) {
-            Ok(passed) => {
-                if passed.fill == Fill::Fail && self.ending.is_none() {
+            Ok(is_caught_up) => {
+                if self.ending.is_none() && self.output.as_ref().is_some_and(Output::is_over_limit) {
                     self.end_by(Ending { cause: EndCause::LogLimit, grace: None });
                     self.cancel(spec, substrate).await;
                 }
-                (!passed.is_caught_up).then(Instant::now)
+                (!is_caught_up).then(Instant::now)
             }
             // What runs is not given up for its output: a full disk may have room again.
             Err(error) => {

@@ -30,21 +30,9 @@ const NOTE: usize = NUMBERS * 8;
 /// Notes kept when the file is compacted at twice this number; the chunks of older ones have long been acknowledged.
 const NOTES_KEPT: usize = 1000;
 
-/// Whether there may be more output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fill {
-    /// There may.
-    Open,
-    /// The limit is reached, and the step is to fail.
-    Fail,
-}
-
-/// How far the output was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub(super) fill: Fill,
-    /// Whether there is no more for now.
-    pub(super) is_caught_up: bool,
+/// Whether a step wrote more than it may, and is to fail by that.
+pub(super) fn exceeds(policy: LogPolicy, totals: &LogTotals) -> bool {
+    policy.on_full == OnFull::Fail && totals.dropped_bytes > 0
 }
 
 /// How far the output was handed on.
@@ -156,6 +144,11 @@ impl Output {
         self.is_paused = false;
     }
 
+    /// Whether the step wrote more than it may, and is to fail by that.
+    pub(super) fn is_over_limit(&self) -> bool {
+        exceeds(self.policy, &self.totals())
+    }
+
     /// What became of it so far.
     pub(super) const fn totals(&self) -> LogTotals {
         LogTotals {
@@ -166,53 +159,46 @@ impl Output {
         }
     }
 
-    /// Hands on a page of each stream, where there is one.
-    pub(super) fn pass_on(&mut self, events: &dyn AttemptEvents) -> io::Result<Progress> {
-        let mut passed = Progress { fill: Fill::Open, is_caught_up: true };
-        match self.again.front().copied() {
+    /// Hands on a page of each stream, where there is one. Says whether there is no more for now.
+    pub(super) fn pass_on(&mut self, events: &dyn AttemptEvents) -> io::Result<bool> {
+        let is_caught_up = match self.again.front().copied() {
             Some(next) if !self.is_paused => {
                 let which = usize::from(next.offsets[1] > self.note.offsets[1]);
-                self.page(which, Some(next), events, &mut passed)?;
+                self.page(which, Some(next), events)?;
                 self.again.pop_front();
-                passed.is_caught_up = self.is_paused;
+                self.is_paused
             }
             _ => {
+                let mut is_caught_up = true;
                 for which in 0..self.paths.len() {
-                    self.page(which, None, events, &mut passed)?;
+                    is_caught_up &= self.page(which, None, events)?;
                 }
+                is_caught_up
             }
-        }
+        };
         events.flush();
-        Ok(passed)
+        Ok(is_caught_up)
     }
 
-    /// Hands on a page of a stream; `again`: one of which there is a note already.
-    fn page(
-        &mut self,
-        which: usize,
-        again: Option<Note>,
-        events: &dyn AttemptEvents,
-        passed: &mut Progress,
-    ) -> io::Result<()> {
+    /// Hands on a page of a stream; `again`: one of which there is a note already. Says whether it was not a full one.
+    fn page(&mut self, which: usize, again: Option<Note>, events: &dyn AttemptEvents) -> io::Result<bool> {
         let (Some(path), Some(from)) = (self.paths.get(which), self.note.offsets.get(which).copied()) else {
-            return Ok(());
+            return Ok(true);
         };
         if self.is_paused {
-            return Ok(());
+            return Ok(true);
         }
         let stream = if which == 0 { Stream::Stdout } else { Stream::Stderr };
         let to = again.and_then(|again| again.offsets.get(which).copied()).unwrap_or(u64::MAX);
         let page = read_until(path, stream, from, to)?;
         if page.next == from && again.is_none() {
-            return Ok(());
+            return Ok(true);
         }
         let mut next = self.note;
         if let Some(offset) = next.offsets.get_mut(which) {
             *offset = page.next;
         }
-        // A line that is longer than what was left of the page begins the next one.
-        passed.is_caught_up &= page.next - from < PAGE_BYTES as u64 / 2;
-        let (chunks, fill) = self.cut(stream, &page.entries, &mut next);
+        let chunks = self.cut(stream, &page.entries, &mut next);
         match again {
             Some(again) => self.note = again,
             None => {
@@ -225,15 +211,13 @@ impl Output {
                 self.note = next;
             }
         }
-        if fill == Fill::Fail {
-            passed.fill = Fill::Fail;
-        }
         for chunk in chunks.into_iter().filter(|chunk| chunk.seq > self.known) {
             let room = events.log(self.id, chunk);
             self.is_paused |= room == LogCapacity::Full && self.policy.on_full == OnFull::Block;
         }
         self.is_paused |= self.policy.on_full == OnFull::Block && self.note.bytes >= self.policy.limit;
-        Ok(())
+        // A line that is longer than what was left of the page begins the next one.
+        Ok(page.next - from < PAGE_BYTES as u64 / 2)
     }
 
     /// Writes a note, or nothing of it.
@@ -262,7 +246,7 @@ impl Output {
     }
 
     /// Entries as chunks, as far as the limit lets them.
-    fn cut(&self, stream: Stream, entries: &[Entry], note: &mut Note) -> (Vec<LogChunk>, Fill) {
+    fn cut(&self, stream: Stream, entries: &[Entry], note: &mut Note) -> Vec<LogChunk> {
         let mut text = String::new();
         for entry in entries {
             text.push_str(&entry.text);
@@ -284,14 +268,13 @@ impl Output {
             let gap = (gap != LogGap::default()).then_some(gap);
             chunks.push(LogChunk { stream, seq: note.seq, time, data: data.to_vec(), gap });
         }
-        if dropped.is_empty() {
-            return (chunks, Fill::Open);
+        if !dropped.is_empty() {
+            let (bytes, pieces) = (dropped.len() as u64, dropped.len().div_ceil(CHUNK) as u64);
+            note.gap = LogGap { chunks: note.gap.chunks + pieces, bytes: note.gap.bytes + bytes };
+            note.dropped_chunks += pieces;
+            note.dropped_bytes += bytes;
         }
-        let (bytes, pieces) = (dropped.len() as u64, dropped.len().div_ceil(CHUNK) as u64);
-        note.gap = LogGap { chunks: note.gap.chunks + pieces, bytes: note.gap.bytes + bytes };
-        note.dropped_chunks += pieces;
-        note.dropped_bytes += bytes;
-        (chunks, if self.policy.on_full == OnFull::Fail { Fill::Fail } else { Fill::Open })
+        chunks
     }
 
     /// The end of all output: what is left is handed on, whatever room there is.
@@ -301,7 +284,7 @@ impl Output {
             self.is_paused = false;
             // It has ended: there is nothing more to be done about the limit.
             match self.pass_on(events) {
-                Ok(passed) if passed.is_caught_up && !self.is_paused => break,
+                Ok(true) if !self.is_paused => break,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) => {
                     tracing::error!(attempt = %self.id, %error, "the end of the output of a step cannot be read");

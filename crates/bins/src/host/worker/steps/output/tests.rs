@@ -67,7 +67,7 @@ async fn output_resumes_after_the_last_known_chunk() {
 }
 
 fn pass_all_on(output: &mut Output, events: &Recorder) {
-    while !output.pass_on(events).unwrap().is_caught_up {}
+    while !output.pass_on(events).unwrap() {}
 }
 
 fn append_to(dir: &Path, name: &str, lines: &[String]) {
@@ -160,12 +160,13 @@ async fn the_end_of_the_output_is_sent_even_if_no_note_can_be_written() {
 #[tokio::test]
 async fn output_beyond_the_limit_is_dropped_said_to_be_missing_or_fails_the_step() {
     let limited = |on_full| LogPolicy { limit: 10, on_full };
-    for (on_full, expected) in [(OnFull::Drop, Fill::Open), (OnFull::Fail, Fill::Fail)] {
+    for (on_full, expected) in [(OnFull::Drop, false), (OnFull::Fail, true)] {
         let dir = tempfile::tempdir().unwrap();
         let events = Recorder::default();
         append(dir.path(), &["0123456789abc".to_owned()]);
         let mut output = output(dir.path(), limited(on_full), 0);
-        assert_eq!(output.pass_on(&events).unwrap().fill, expected);
+        assert!(output.pass_on(&events).unwrap());
+        assert_eq!(output.is_over_limit(), expected);
         let totals = output.finish(&events, Time::EPOCH).await;
         assert_eq!((totals.bytes, totals.dropped_bytes, totals.last_seq), (10, 4, 2));
         let chunks = events.0.lock().unwrap();
@@ -175,6 +176,6 @@ async fn output_beyond_the_limit_is_dropped_said_to_be_missing_or_fails_the_step
     let events = Recorder::default();
     append(dir.path(), &["0123456789abc".to_owned()]);
     let mut output = output(dir.path(), limited(OnFull::Block), 0);
-    assert_eq!((output.pass_on(&events).unwrap().fill, output.is_paused()), (Fill::Open, true));
+    assert!(output.pass_on(&events).unwrap() && output.is_paused() && !output.is_over_limit());
     assert_eq!(events.text(), "0123456789abc\n", "what was read is kept");
 }
