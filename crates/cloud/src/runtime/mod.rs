@@ -2,8 +2,6 @@
 //! pods: processes or containers.
 
 mod blocking;
-#[cfg(all(feature = "process", target_os = "linux"))]
-mod child;
 pub mod clock;
 pub mod confidential;
 #[cfg(feature = "docker")]

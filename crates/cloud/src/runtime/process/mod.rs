@@ -25,6 +25,7 @@
 //! See [`Paths`]. No container of this runtime is a sandbox: it runs as this user, on this machine, and sees its files.
 
 pub(crate) mod cgroup;
+pub(crate) mod child;
 pub(crate) mod failure;
 pub(crate) mod identity;
 mod layout;
@@ -40,7 +41,7 @@ pub mod supervisor;
 pub(crate) mod tree;
 mod watch;
 pub(crate) mod watcher;
-mod wire;
+pub(crate) mod wire;
 
 pub use cgroup::Limits;
 pub use paths::Paths;

@@ -15,14 +15,15 @@ use nix::spawn::{PosixSpawnFileActions, posix_spawnp};
 use nix::sys::wait::waitpid;
 use orlop_core::error::{Class, Problem};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, watch};
 
+use super::child;
 use super::paths::Paths;
 use super::probe;
 use super::wire::{self, KeepOrder, KeepReply, SupervisorCommand};
-use crate::runtime::child;
 
 /// How long a supervisor may take to answer. A pod that it claims later is found by the next start.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -31,7 +32,7 @@ const COMPLAINT: usize = 500;
 
 /// How to start a program in one of its hidden roles: the supervisor is one that calls
 /// [`supervisor::main`](super::supervisor::main) when it is run with these arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleProgram {
     /// The program.
     pub path: PathBuf,

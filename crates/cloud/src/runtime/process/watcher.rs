@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     End,
     /// What its process says before it becomes its program.
     Launch,
+    /// The only descriptor of a thing that has one.
+    Only,
 }
 
 impl Kind {
@@ -37,15 +39,17 @@ impl Kind {
             Self::Err => 1,
             Self::End => 2,
             Self::Launch => 3,
+            Self::Only => 4,
         }
     }
 
     const fn of(bits: u64) -> Self {
-        match bits & 3 {
+        match bits & 7 {
             0 => Self::Out,
             1 => Self::Err,
             2 => Self::End,
-            _ => Self::Launch,
+            3 => Self::Launch,
+            _ => Self::Only,
         }
     }
 }
@@ -73,7 +77,7 @@ impl Watcher {
 
     /// Watches a descriptor until it is forgotten.
     pub(crate) fn watch(&self, fd: impl AsFd, number: u64, kind: Kind) -> nix::Result<()> {
-        self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, (number << 2) | kind.bits()))
+        self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, (number << 3) | kind.bits()))
     }
 
     /// Watches a descriptor no more; that it was not watched is fine. Closing it alone would not do: a process that is being made has a
@@ -116,7 +120,7 @@ impl Watcher {
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
         };
-        let event = |event: &EpollEvent| (event.data() >> 2, Kind::of(event.data()));
+        let event = |event: &EpollEvent| (event.data() >> 3, Kind::of(event.data()));
         Ok(events.iter().take(found).map(event).collect())
     }
 

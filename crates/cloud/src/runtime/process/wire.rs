@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::{Bounds, Cgroup};
+use super::child::Credentials;
 use super::identity::Identity;
 use super::layout::Layout;
 use super::paths::Paths;
@@ -149,9 +150,7 @@ pub(crate) struct LaunchOrder {
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<Variable>,
     pub(crate) working_dir: String,
-    pub(crate) user: Option<u32>,
-    pub(crate) group: Option<u32>,
-    pub(crate) further_groups: Vec<u32>,
+    pub(crate) credentials: Credentials,
     /// Open files, at most.
     pub(crate) files: u64,
     /// The group that limits it.
@@ -198,6 +197,20 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Takes the first message off what was received, if it is whole.
+///
+/// # Errors
+/// When it is no such message.
+#[cfg(feature = "worker")]
+pub(crate) fn take<T: DeserializeOwned>(received: &mut Vec<u8>) -> io::Result<Option<T>> {
+    let Some((length, rest)) = received.split_first_chunk::<8>() else { return Ok(None) };
+    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(io::Error::other)?;
+    let Some(json) = rest.get(..length) else { return Ok(None) };
+    let message = serde_json::from_slice(json)?;
+    received.drain(..8 + length);
+    Ok(Some(message))
+}
+
 /// Reads one message; none at the end.
 ///
 /// # Errors
@@ -233,6 +246,15 @@ mod tests {
         }
         assert!(decode::<KeepReply>(&mut &bytes[..]).unwrap().is_some());
         assert!(decode::<KeepReply>(&mut &b"POST / HTTP/1.1\r\n"[..]).is_err());
+    }
+
+    #[cfg(feature = "worker")]
+    #[test]
+    fn messages_are_taken_whole_or_not_at_all() {
+        let mut received = [encode(&"one").unwrap(), encode(&"two").unwrap()].concat();
+        received.pop();
+        assert_eq!(take::<String>(&mut received).unwrap().as_deref(), Some("one"));
+        assert_eq!(take::<String>(&mut received).unwrap(), None);
     }
 
     #[test]

@@ -7,8 +7,6 @@ use std::path::Path;
 use crate::runtime::worker::plan::{AttemptPlan, GpuDevice};
 use orlop_core::spec::job::SecretAs;
 
-/// Where commands are looked for when the spec does not say.
-pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Variable by which the processes of an attempt are recognised.
 pub(super) const MARK: &str = "ORLOP_REF";
 

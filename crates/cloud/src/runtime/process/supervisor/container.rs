@@ -25,6 +25,8 @@ use crate::runtime::logs::capture::{Capture, Tail};
 use crate::runtime::pod::{ContainerExit, Mount};
 use crate::runtime::process::MARKER;
 use crate::runtime::process::cgroup::{Bounds, Cgroup};
+use crate::runtime::process::child::Credentials;
+use crate::runtime::process::child::command::PATH;
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::identity;
 use crate::runtime::process::layout::Layout;
@@ -33,9 +35,6 @@ use crate::runtime::process::record::read_some;
 use crate::runtime::process::tree::{Ended, Marks, Process};
 use crate::runtime::process::watcher::Kind;
 use crate::runtime::process::wire::{self, Container, LaunchOrder, LaunchReply, Variable, View};
-
-/// Where commands are looked for when nobody says.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Reads of a pipe after its writer is dead: 4 MiB, where pipes hold 64 KiB and at most 1 MiB.
 const DRAIN_READS: usize = 64;
@@ -86,7 +85,7 @@ impl Running {
         let (which, capture) = match kind {
             Kind::Out => (0, stdout),
             Kind::Err => (1, stderr),
-            Kind::Launch | Kind::End => return self.listen(context),
+            Kind::Launch | Kind::End | Kind::Only => return self.listen(context),
         };
         let Some(pipe) = self.process.pipes.get_mut(which) else { return false };
         match pipe.as_mut().map(|pipe| read_piece(pipe, context.buffer)) {
@@ -264,9 +263,11 @@ impl Pod {
             argv: container.argv.clone(),
             env: self.environment(container),
             working_dir: container.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
-            user: container.user,
-            group: container.group,
-            further_groups: self.parts.order.further_groups.clone(),
+            credentials: Credentials {
+                user: container.user,
+                group: container.group,
+                further_groups: self.parts.order.further_groups.clone(),
+            },
             files,
             cgroup: self.parts.cgroup.clone(),
             limits: self.parts.order.limits.clone(),

@@ -1,10 +1,11 @@
 //! Becoming a container's process: the last steps in it before its program takes over. Owns view of the file system,
 //! user, groups and the promise to die with the supervisor; never returns once the program runs.
 
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io::{self, PipeWriter, Read, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,20 +13,17 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::{Gid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, getppid, setgid, setgroups, setsid, setuid};
+use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 
 use super::{verdict, view};
 use crate::runtime::process::cgroup::Cgroup;
+use crate::runtime::process::child::command::{self, Unstartable, become_command};
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::rlimit;
 use crate::runtime::process::wire::{self, LaunchOrder, LaunchReply};
 
 /// How much sooner than others the process is killed when the machine has no memory left: the supervisor stays.
 const OOM_SCORE: &str = "100";
-/// Exit code of shells for a command that is there but cannot be run.
-const CANNOT_RUN: i32 = 126;
-/// Exit code of shells for a command that is not there.
-const NOT_FOUND: i32 = 127;
 
 /// Becomes the process of a container. Where it cannot, it reports why to the supervisor and returns the exit code.
 pub(super) fn launch(order: LaunchOrder, supervisor: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> i32 {
@@ -73,7 +71,7 @@ fn prepare(order: &LaunchOrder, supervisor: &UnixStream) -> Result<(), Failure> 
     if let Some(mask) = order.umask {
         let _ = umask(Mode::from_bits_truncate(mask));
     }
-    become_user(order)?;
+    order.credentials.apply()?;
     // After the change of user, which would take it back.
     die_with(order.supervisor).during(|| "tying the process to its supervisor".to_owned())?;
     std::env::set_current_dir(&order.working_dir)
@@ -84,34 +82,17 @@ fn prepare(order: &LaunchOrder, supervisor: &UnixStream) -> Result<(), Failure> 
     Ok(())
 }
 
-fn become_user(order: &LaunchOrder) -> Result<(), Failure> {
-    let groups: Vec<Gid> = order.further_groups.iter().chain(&order.group).map(|group| Gid::from_raw(*group)).collect();
-    let changes = order.user.is_some() || !groups.is_empty();
-    if changes && Uid::effective().is_root() {
-        setgroups(&groups).during(|| "setting groups".to_owned())?;
-    }
-    if let Some(group) = order.group.filter(|group| *group != Gid::effective().as_raw()) {
-        setgid(Gid::from_raw(group)).during(|| format!("becoming group {group}"))?;
-    }
-    if let Some(user) = order.user.filter(|user| *user != Uid::effective().as_raw()) {
-        setuid(Uid::from_raw(user)).during(|| format!("becoming user {user}"))?;
-    }
-    Ok(())
-}
-
 /// Lets the program take over; says why it could not.
 fn run(order: LaunchOrder) -> (i32, String) {
     let Some((program, arguments)) = order.argv.split_first() else {
         return (verdict::CANNOT_START, "no command is given".to_owned());
     };
-    let env = order.env.into_iter().map(|variable| (variable.name, variable.value));
-    let error = Command::new(program).args(arguments).env_clear().envs(env).exec();
-    let there = program.contains('/') && Path::new(program).exists();
-    match error.kind() {
-        io::ErrorKind::NotFound if there => {
-            (NOT_FOUND, format!("the interpreter or loader that `{program}` asks for was not found"))
-        }
-        io::ErrorKind::NotFound => (NOT_FOUND, format!("command `{program}` was not found")),
-        _ => (CANNOT_RUN, format!("command `{program}` cannot be run: {error}")),
-    }
+    let env = order.env.iter().map(|variable| (&variable.name, &variable.value));
+    let path = env.clone().rev().find_map(|(name, value)| (name == "PATH").then_some(value.as_str()));
+    let found = CString::new(program.as_str()).ok();
+    let found = found.and_then(|name| command::find(&name, path.unwrap_or(command::PATH), Path::new(".")).ok());
+    let found = found.as_ref().map(|found| Path::new(OsStr::from_bytes(found.to_bytes())));
+    let mut command = Command::new(program);
+    let Unstartable { why, exit_code } = become_command(command.args(arguments).env_clear().envs(env), found);
+    (exit_code, format!("command `{program}` {why}"))
 }

@@ -37,8 +37,7 @@ use super::failure::Failure;
 use super::tree::{Orphans, Others};
 use super::watcher::{Kind, Mailbox, Watcher};
 use super::wire::{self, KeepReply, SupervisorCommand};
-use super::{probe, request};
-use crate::runtime::child;
+use super::{child, probe, request};
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
@@ -191,9 +190,9 @@ impl Supervisor {
         setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
         let (mut watcher, mailbox) = (Watcher::new()?, Mailbox::new()?);
         let numbers = Numbers { control: watcher.number(), signals: watcher.number(), mailbox: watcher.number() };
-        watcher.watch(&control, numbers.control, Kind::Out)?;
-        watcher.watch(&signals, numbers.signals, Kind::Out)?;
-        watcher.watch(mailbox.bell(), numbers.mailbox, Kind::Out)?;
+        watcher.watch(&control, numbers.control, Kind::Only)?;
+        watcher.watch(&signals, numbers.signals, Kind::Only)?;
+        watcher.watch(mailbox.bell(), numbers.mailbox, Kind::Only)?;
         let orphans = Orphans::new()?;
         // From here on there is nothing to complain of.
         nix::unistd::dup2_stdin(&null)?;

@@ -86,7 +86,7 @@ pub(super) async fn run(hub: Arc<Hub>, plan: AttemptPlan, mut asks: UnboundedRec
         Err((outcome, reason, exit_code)) => {
             let (log, tail) = voice.finish(&*hub.events);
             let end = AttemptEnd { exit_code, log, tail, ..AttemptEnd::without_run(outcome, reason, now()) };
-            return bury(&hub, &plan, end).await;
+            return finish(&hub, &plan, end).await;
         }
     };
     voice.begins();
@@ -118,7 +118,7 @@ pub(super) async fn adopt(hub: Arc<Hub>, id: TaskRef, after_seq: u64, asks: Unbo
     let found = remains::found(&hub, &id).await;
     let Some(remains::RemainingContainer { plan, engine, container, started_at, signal }) = found else {
         let plan = AttemptPlan::new(id, Arc::default());
-        return bury(&hub, &plan, AttemptEnd::without_run(TaskEnd::Lost, "agent_restart", now())).await;
+        return finish(&hub, &plan, AttemptEnd::without_run(TaskEnd::Lost, "agent_restart", now())).await;
     };
     let masker = masker_of(&plan);
     let known = LogTotals { last_seq: after_seq, ..LogTotals::default() };
@@ -202,7 +202,7 @@ impl Life<'_> {
             tail,
             artifacts: Vec::new(),
         };
-        bury(hub, plan, end).await;
+        finish(hub, plan, end).await;
     }
 
     /// Waits for the end of the container; sees to everything else meanwhile.
@@ -374,7 +374,7 @@ const fn killed(seen: &Observed) -> bool {
 }
 
 /// Removes what is left of an attempt and tells its end.
-async fn bury(hub: &Hub, plan: &AttemptPlan, end: AttemptEnd) {
+async fn finish(hub: &Hub, plan: &AttemptPlan, end: AttemptEnd) {
     let removed = timeout(BRIEF, remains::discard(hub, &plan.id)).await;
     remains::clear_away(hub, plan, end.outcome);
     hub.events.ended(plan.id, end);

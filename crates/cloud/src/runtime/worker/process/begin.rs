@@ -13,11 +13,11 @@ use std::time::Instant;
 use super::Shared;
 use super::launcher::Steps;
 use super::life::{Body, Life};
-use super::spawn::{Child, Command, NotSpawned, Spawner, find};
-use super::unstartable::{self, CANNOT_RUN, Unstartable};
+use super::spawn::{Child, Command, NotSpawned, Spawner};
 use orlop_core::time::Time;
 
 use crate::runtime::logs::{Masker, now};
+use crate::runtime::process::child::command::{self, CANNOT_RUN, Unstartable, find};
 use crate::runtime::process::tree::Marks;
 use crate::runtime::worker::directories::{clear, hand_over};
 use crate::runtime::worker::environ::{self, Places};
@@ -161,7 +161,7 @@ fn launch(
     let place = working_dir(plan, dir)?;
     let home = dir.display().to_string();
     let places = Places {
-        defaults: &[("PATH", environ::PATH.to_owned()), ("HOME", home), ("LANG", "C.UTF-8".to_owned())],
+        defaults: &[("PATH", command::PATH.to_owned()), ("HOME", home), ("LANG", "C.UTF-8".to_owned())],
         devices: &environ::visible(&plan.gpus, &shared.options.gpu_vendors),
         output: &dir.join(outputs::FILE),
         secrets,
@@ -171,13 +171,13 @@ fn launch(
         mark: Some(&shared.mark(&plan.id)),
     };
     let env = environ::environment(plan, places);
-    let path = env.iter().rev().find(|(name, _)| name == "PATH").map_or(environ::PATH, |(_, value)| value);
+    let path = env.iter().rev().find(|(name, _)| name == "PATH").map_or(command::PATH, |(_, value)| value);
     let encoded = environ::encode(&env).map_err(|name| Refused::Bytes(format!("variable `{name}`")))?;
     let mut argv = argv(plan)?;
     let place = place.as_deref().unwrap_or(dir);
     let refuse = |error: io::Error, program: Option<PathBuf>| {
         let name = plan.run.argv.first().cloned().unwrap_or_default();
-        match unstartable::why(&error, program.as_deref()) {
+        match command::why(&error, program.as_deref()) {
             Some(found) => Refused::Command(name, found),
             None => Refused::Process(error),
         }
@@ -190,7 +190,7 @@ fn launch(
         let name = argv.first().ok_or(Refused::Empty)?;
         let program = find(name, path, place).map_err(|error| refuse(error, None))?;
         let at = place.join(OsStr::from_bytes(program.to_bytes()));
-        unstartable::probe(&at).map_err(|error| refuse(error, Some(at)))?;
+        command::probe(&at).map_err(|error| refuse(error, Some(at)))?;
         argv = steps.wrap(launcher, &program, &argv).map_err(Refused::Process)?;
     }
     if let Some(user) = plan.user {
@@ -201,8 +201,7 @@ fn launch(
     let group = shared.groups.as_ref().map(|groups| groups.make(&plan.id, &plan.run));
     let group = group.transpose().map_err(Refused::Group)?;
     let (started, started_at) = (Instant::now(), now());
-    let command = Command { argv: &argv, env: &encoded, path, dir: place, owner: plan.user };
-    match spawner.spawn(&command) {
+    match spawner.spawn(&Command { argv: &argv, env: &encoded, path, dir: place, owner: plan.user }) {
         Ok(child) => Ok(Launched { child, started, started_at, marks: shared.marks(&plan.id, group) }),
         Err(error) => {
             // Nothing is in it.

@@ -29,9 +29,7 @@ pub(super) fn look(shared: &Shared, ids: &[TaskRef]) -> io::Result<Vec<(TaskRef,
         }
     }
     if !loose.is_empty() {
-        let all: Vec<Stat> = processes()?.into_iter().filter(|stat| !stat.is_dead()).collect();
-        let whose = owners(&all, |pid| marked(pid, &loose));
-        for (pid, id) in whose {
+        for (pid, id) in of_attempts(&loose)? {
             let part = usage::in_use(pid);
             let sum: &mut InUse = found.entry(id).or_default();
             sum.cpu_ms = sum.cpu_ms.saturating_add(part.cpu_ms);
@@ -39,6 +37,15 @@ pub(super) fn look(shared: &Shared, ids: &[TaskRef]) -> io::Result<Vec<(TaskRef,
         }
     }
     Ok(found.into_iter().collect())
+}
+
+/// The living processes of attempts, by their marks.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub(super) fn of_attempts(marks: &HashMap<Vec<u8>, TaskRef>) -> io::Result<BTreeMap<i32, TaskRef>> {
+    let all: Vec<Stat> = processes()?.into_iter().filter(|stat| !stat.is_dead()).collect();
+    Ok(owners(&all, |pid| marked(pid, marks)))
 }
 
 /// The attempt whose mark a process was started with.

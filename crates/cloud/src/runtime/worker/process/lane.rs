@@ -68,7 +68,7 @@ impl Lane {
     ) -> io::Result<Self> {
         let mut watcher = Watcher::new()?;
         let bell = watcher.number();
-        watcher.watch(mailbox.bell(), bell, Kind::Out)?;
+        watcher.watch(mailbox.bell(), bell, Kind::Only)?;
         let first_thread = u32::try_from(nix::unistd::gettid().as_raw()).is_ok_and(|id| id == std::process::id());
         Ok(Self {
             shared,
@@ -220,12 +220,12 @@ impl Lane {
             life.process.pipes.iter().flatten().for_each(|pipe| self.watcher.forget(pipe));
         }
         if life.process.is_over() {
-            return self.bury(number);
+            return self.finish(number);
         }
         self.watcher.arm(number, life.due());
     }
 
-    fn bury(&mut self, number: u64) {
+    fn finish(&mut self, number: u64) {
         let Some(life) = self.lives.remove(&number) else { return };
         life.process.pipes.iter().flatten().for_each(|pipe| self.watcher.forget(pipe));
         self.watcher.arm(number, None);

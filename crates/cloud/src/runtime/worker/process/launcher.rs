@@ -3,24 +3,20 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use orlop_core::named::Named;
 
-use super::spawn::{BUSY_PAUSE, BUSY_TRIES, SHELL};
-use super::unstartable::{self, is_shell_script};
 use crate::runtime::confidential;
 use crate::runtime::process::RoleProgram;
 use crate::runtime::process::cgroup::Cgroup;
+use crate::runtime::process::child::Credentials;
+use crate::runtime::process::child::command::{CANNOT_RUN, become_command};
 use crate::runtime::process::rlimit::{self, ResourceLimit, ResourceLimits};
 use crate::runtime::worker::plan::User;
 
-/// Exit code of shells for a command that cannot be run.
-const CANNOT_RUN: u8 = 126;
 /// How steps are passed.
 const GROUP: &str = "group";
 const LIMIT: &str = "limit";
@@ -75,32 +71,16 @@ impl Steps<'_> {
 #[must_use]
 pub fn launch(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     confidential::open_files_of_jobs();
-    let mut code = CANNOT_RUN;
-    let complaint = match prepared(arguments.into_iter()) {
+    let (code, complaint) = match prepared(arguments.into_iter()) {
         Ok((program, mut command)) => {
-            let mut error = command.exec();
-            for _ in 0..BUSY_TRIES {
-                if error.kind() != io::ErrorKind::ExecutableFileBusy {
-                    break;
-                }
-                std::thread::sleep(BUSY_PAUSE);
-                error = command.exec();
-            }
-            if error.raw_os_error() == Some(nix::libc::ENOEXEC) && is_shell_script(&program) {
-                // A script that names no interpreter is for the standard shell.
-                let shell = OsStr::from_bytes(SHELL.to_bytes());
-                error = Command::new(shell).arg(&program).args(command.get_args()).exec();
-            }
-            let found = unstartable::why(&error, Some(&program));
-            code = found.as_ref().map_or(code, |found| u8::try_from(found.exit_code).unwrap_or(code));
-            let why = found.map_or_else(|| format!("cannot be run: {error}"), |found| found.why);
-            format!("command `{}` {why}", program.display())
+            let found = become_command(&mut command, Some(&program));
+            (found.exit_code, format!("command `{}` {}", program.display(), found.why))
         }
-        Err(complaint) => complaint,
+        Err(complaint) => (CANNOT_RUN, complaint),
     };
     // It is the job's own log by now.
     drop(io::stderr().write_all(format!("{complaint}\n").as_bytes()));
-    ExitCode::from(code)
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
 /// Takes the steps, in their order, and gives the command.
@@ -121,8 +101,9 @@ fn prepared(mut arguments: impl Iterator<Item = OsString>) -> Result<(PathBuf, C
             Some(USER) => {
                 let (uid, gid) = text.and_then(|text| text.split_once(':')).ok_or_else(misused)?;
                 let user = uid.parse().ok().zip(gid.parse().ok()).map(|(uid, gid)| User { uid, gid });
-                become_user(user.ok_or_else(misused)?)
-                    .map_err(|error| format!("becoming user {uid} of group {gid}: {error}"))?;
+                let User { uid, gid } = user.ok_or_else(misused)?;
+                let credentials = Credentials { user: Some(uid), group: Some(gid), ..Credentials::default() };
+                credentials.apply().map_err(|failure| failure.to_string())?;
             }
             Some(EXEC) => {
                 let name = arguments.next().ok_or_else(misused)?;
@@ -133,12 +114,4 @@ fn prepared(mut arguments: impl Iterator<Item = OsString>) -> Result<(PathBuf, C
             _ => return Err(misused()),
         }
     }
-}
-
-/// Groups first: who is no longer root cannot change them.
-fn become_user(user: User) -> nix::Result<()> {
-    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
-    setgroups(&[])?;
-    setresgid(gid, gid, gid)?;
-    setresuid(uid, uid, uid)
 }

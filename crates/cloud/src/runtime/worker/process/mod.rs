@@ -17,7 +17,6 @@ mod remains;
 mod resources;
 mod spawn;
 pub mod supervise;
-mod unstartable;
 mod usage;
 
 use std::io;
@@ -31,12 +30,13 @@ use async_trait::async_trait;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use orlop_core::error::{Class, Problem};
 use orlop_core::task::TaskRef;
+use serde::{Deserialize, Serialize};
 
 use self::group::Groups;
 use self::lane::{Lane, LaneCommand};
 pub use self::launcher::launch;
 pub use self::resources::AttemptResources;
-use self::supervise::{Control, FollowerContext, Followers, Tools};
+use self::supervise::{Control, FollowerContext, Followers, SupervisedRuntime};
 use super::directories::{Directories, memory_dir};
 use super::environ::MARK;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
@@ -57,7 +57,7 @@ const FILES: u64 = 65_536;
 const LANES_MAX: usize = 8;
 
 /// Whether limits are enforced by control groups (version 2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Enforce {
     /// As far as this machine lets this program.
     #[default]
@@ -69,7 +69,7 @@ pub enum Enforce {
 }
 
 /// What may be chosen about a process runtime.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProcessOptions {
     /// Where the directories of attempts are; made if it is not there.
@@ -90,6 +90,7 @@ pub struct ProcessOptions {
     pub lanes: usize,
     /// How the supervisor is started that keeps attempts which outlive this program: it calls [`supervise::main`]. None:
     /// such attempts end with this program, and those that must end without it are refused.
+    #[serde(skip)]
     pub supervisor: Option<RoleProgram>,
     /// Whether limits are enforced.
     pub enforce: Enforce,
@@ -104,6 +105,7 @@ pub struct ProcessOptions {
     /// Whether attempts run as the users that their plans name, and none as this program's. This program must be root's.
     pub users: bool,
     /// Whether this is the runtime of a supervisor.
+    #[serde(skip)]
     pub(in crate::runtime::worker) inside: bool,
 }
 
@@ -223,8 +225,8 @@ impl ProcessRuntime {
         let context = |shared: Arc<Shared>| FollowerContext {
             work: shared.options.work.clone(),
             events: Arc::clone(&shared.events),
-            tools: Tools::of_processes(&shared.options),
-            bury: Box::new(move |id, _, reason| remains::end(&shared, id, reason)),
+            runtime: SupervisedRuntime::Processes(shared.options.clone()),
+            on_supervisor_death: Box::new(move |id, _, reason| remains::end(&shared, id, reason)),
         };
         let followers = program.map(|program| Followers::start(context(Arc::clone(&shared)), program)).transpose()?;
         let mut runtime = Self { shared, lanes: Vec::new(), threads: Vec::new(), followers };

@@ -1,13 +1,14 @@
 //! What an earlier agent left behind: directories of attempts, and processes that nobody keeps. Owns finding them by
 //! name and mark, and ending those without a supervisor; never touches what does not carry this worker's mark.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use orlop_core::error::{Class, Problem};
 use orlop_core::task::{TaskEnd, TaskRef};
 
 use super::Shared;
+use super::in_use::of_attempts;
 use super::supervise::{self, Control};
 use crate::runtime::logs::now;
 use crate::runtime::process::identity::{Identity, processes};
@@ -20,14 +21,19 @@ use crate::runtime::worker::{Remains, RemainsState};
 pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, Problem> {
     let mut ids: BTreeSet<TaskRef> = supervise::all(&shared.options.work)?.into_iter().collect();
     ids.extend(shared.directories.all()?);
-    ids.into_iter().map(|id| Ok(Remains { id, state: state(shared, &id)? })).collect()
-}
-
-fn state(shared: &Shared, id: &TaskRef) -> Result<RemainsState, Problem> {
-    if let Some(state) = supervise::state(&Control::of(&shared.options.work, id))? {
-        return Ok(state);
+    let (mut all, mut without_supervisor) = (Vec::new(), HashMap::new());
+    for id in ids {
+        match supervise::state(&Control::of(&shared.options.work, &id))? {
+            Some(state) => all.push(Remains { id, state }),
+            None => drop(without_supervisor.insert(shared.mark(&id).into_bytes(), id)),
+        }
     }
-    Ok(if alive(&shared.mark(id))?.is_empty() { RemainsState::Gone } else { RemainsState::Orphaned })
+    if !without_supervisor.is_empty() {
+        let alive: BTreeSet<TaskRef> = of_attempts(&without_supervisor)?.into_values().collect();
+        let state = |id: &TaskRef| if alive.contains(id) { RemainsState::Orphaned } else { RemainsState::Gone };
+        all.extend(without_supervisor.into_values().map(|id| Remains { state: state(&id), id }));
+    }
+    Ok(all)
 }
 
 /// Ends what is left of an attempt that nobody keeps, and tells that it is lost.

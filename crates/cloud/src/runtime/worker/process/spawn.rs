@@ -12,18 +12,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sched::{CloneFlags, unshare};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
-use nix::unistd::{AccessFlags, access, chdir, fchdir, pipe2};
+use nix::unistd::{chdir, fchdir, pipe2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::unstartable::is_shell_script;
+use crate::runtime::confidential;
+use crate::runtime::process::child;
+use crate::runtime::process::child::command::{self, SHELL, find, is_shell_script};
 use crate::runtime::worker::plan::User;
-use crate::runtime::{child, confidential};
 
 /// A process that was made.
 #[derive(Debug)]
@@ -74,14 +74,6 @@ impl From<Errno> for NotSpawned {
     }
 }
 
-/// How often a program is tried whose file is open for writing: one that another thread is just starting may hold a file that was
-/// written a moment ago, such as an input. And the time between.
-pub(super) const BUSY_TRIES: u32 = 20;
-pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(2);
-
-/// The standard shell.
-pub(super) const SHELL: &CStr = c"/bin/sh";
-
 /// The arguments by which the standard shell runs a script, as `execvp` gives them.
 fn shell_argv(program: &CStr, argv: &[CString]) -> Vec<CString> {
     let arguments = argv.iter().skip(1).cloned();
@@ -129,14 +121,7 @@ impl Spawner {
         chdir(command.dir)?;
         let run =
             |program: &CStr, argv: &[CString]| posix_spawn(program, &actions, &self.attributes, argv, command.env);
-        let mut made = run(&program, command.argv);
-        for _ in 0..BUSY_TRIES {
-            if made != Err(Errno::ETXTBSY) {
-                break;
-            }
-            std::thread::sleep(BUSY_PAUSE);
-            made = run(&program, command.argv);
-        }
+        let mut made = command::start(|| run(&program, command.argv));
         // A script that names no interpreter is for the standard shell.
         if made == Err(Errno::ENOEXEC) && is_shell_script(&at) {
             made = run(SHELL, &shell_argv(&program, command.argv));
@@ -151,29 +136,6 @@ impl Spawner {
         let end = pidfd_open(id, PidfdFlags::empty()).map_err(io::Error::from)?;
         Ok(Child { pid, end, out: out.into(), err: err.into() })
     }
-}
-
-/// The program of that name, as `execvp` would find it in the job's own `PATH`.
-pub(super) fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
-    let bytes = name.to_bytes();
-    if bytes.contains(&b'/') {
-        return Ok(name.to_owned());
-    }
-    let name = name.to_str().map_err(|_| io::ErrorKind::InvalidInput)?;
-    let mut denied = false;
-    for folder in path.split(':').filter(|_| !name.is_empty()) {
-        // An empty part is the working directory.
-        let candidate: PathBuf =
-            if folder.starts_with('/') { Path::new(folder).join(name) } else { dir.join(folder).join(name) };
-        match access(&candidate, AccessFlags::X_OK) {
-            Ok(()) if candidate.is_file() => {
-                return CString::new(candidate.into_os_string().into_encoded_bytes()).map_err(io::Error::from);
-            }
-            Ok(()) | Err(Errno::EACCES) => denied = true,
-            Err(_) => {}
-        }
-    }
-    Err(if denied { io::ErrorKind::PermissionDenied } else { io::ErrorKind::NotFound }.into())
 }
 
 #[cfg(test)]
@@ -194,7 +156,7 @@ mod tests {
     fn run(argv: &[&str], dir: &Path) -> Result<(String, Option<i32>), NotSpawned> {
         let (argv, env, dir) = (c(argv), c(&["A=b"]), dir.to_owned());
         let job = move || {
-            let path = crate::runtime::worker::environ::PATH;
+            let path = command::PATH;
             let command = Command { argv: &argv, env: &env, path, dir: &dir, owner: None };
             let mut child = Spawner::new()?.spawn(&command)?;
             let status = waitpid(Pid::from_raw(child.pid), WaitOptions::empty()).map_err(io::Error::from)?;

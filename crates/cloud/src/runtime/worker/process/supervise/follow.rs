@@ -19,13 +19,14 @@ use orlop_core::error::Problem;
 use orlop_core::task::TaskRef;
 
 use super::control::{Control, Report, Request, Spares, SupervisorState, read_lease};
-use super::order::{Start, Tools, put};
+use super::order::{Start, SupervisedRuntime};
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
 use crate::runtime::process::RoleProgram;
 use crate::runtime::process::identity::{Identity, stat};
 use crate::runtime::process::watcher::Mailbox;
+use crate::runtime::process::wire;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::segment::follow::SegmentFollower;
@@ -49,9 +50,9 @@ pub(in crate::runtime::worker) enum FollowerCommand {
     Stop,
 }
 
-/// Hands over an attempt whose supervisor died and did not write its end: the attempt, its last chunk of output, and the
+/// What becomes of an attempt whose supervisor died and did not write its end: the attempt, its last chunk of output, and the
 /// reason where it is lost.
-pub(in crate::runtime::worker) type Bury = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), Problem> + Send>;
+pub(in crate::runtime::worker) type SupervisorDeath = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), Problem> + Send>;
 
 /// On whose behalf attempts are followed.
 pub(in crate::runtime::worker) struct FollowerContext {
@@ -59,10 +60,10 @@ pub(in crate::runtime::worker) struct FollowerContext {
     pub(in crate::runtime::worker) work: PathBuf,
     /// Receives the events.
     pub(in crate::runtime::worker) events: Arc<dyn AttemptEvents>,
-    /// What a supervisor needs.
-    pub(in crate::runtime::worker) tools: Tools,
+    /// The runtime in the supervisor.
+    pub(in crate::runtime::worker) runtime: SupervisedRuntime,
     /// What becomes of attempts without a supervisor.
-    pub(in crate::runtime::worker) bury: Bury,
+    pub(in crate::runtime::worker) on_supervisor_death: SupervisorDeath,
 }
 
 impl fmt::Debug for FollowerContext {
@@ -274,8 +275,7 @@ impl Thread {
         // Nobody else needs it.
         let leased = plan.run.forbid_overlap.then(|| read_lease(&self.context.work));
         let left = leased.unwrap_or_default().saturating_sub(uptime());
-        let mut order = Vec::new();
-        put(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }, &mut order)?;
+        let order = wire::encode(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) })?;
         let owner = self.hand_over(&order)?;
         self.follow(id, control, journal, owner, None)
     }
@@ -298,9 +298,7 @@ impl Thread {
         let end = owner.open()?.ok_or(io::ErrorKind::NotFound)?;
         self.watch_owner(owner, end, Some(child))?;
         let (owner, input) = self.taking.insert((owner, input));
-        let mut first = Vec::new();
-        put(&self.context.tools, &mut first)?;
-        input.write_all(&first)?;
+        input.write_all(&wire::encode(&self.context.runtime)?)?;
         input.write_all(order)?;
         Ok(*owner)
     }
@@ -346,7 +344,7 @@ impl Thread {
         self.follow(id, control, journal, owner, Some(after_seq))?;
         // A supervisor that died before it was watched is noticed by nobody else.
         if !self.owners.contains_key(&owner) {
-            self.bury(owner);
+            self.supervisor_died(owner);
         }
         Ok(())
     }
@@ -429,11 +427,11 @@ impl Thread {
         if self.taking.as_ref().is_some_and(|(taking, _)| *taking == owner) {
             self.taking = None;
         }
-        self.bury(owner);
+        self.supervisor_died(owner);
     }
 
     /// Deals with the attempts of a dead supervisor: those whose end it wrote have ended, the others are lost.
-    fn bury(&mut self, owner: Identity) {
+    fn supervisor_died(&mut self, owner: Identity) {
         let all: Vec<TaskRef> =
             self.followed.iter().filter(|(_, followed)| followed.owner == owner).map(|(id, _)| *id).collect();
         for id in all {
@@ -441,7 +439,7 @@ impl Thread {
             let Some(followed) = self.followed.get_mut(&id).filter(|followed| !followed.over) else { continue };
             let reason = if followed.adopted { "agent_restart" } else { "supervisor" };
             self.reported = true;
-            match (self.context.bury)(&id, followed.last_seq, reason) {
+            match (self.context.on_supervisor_death)(&id, followed.last_seq, reason) {
                 // An agent that took it over has no use for what its supervisor wrote.
                 Ok(()) => followed.over = true,
                 Err(error) => tracing::error!(attempt = %id, %error, "what a dead supervisor left cannot be ended"),

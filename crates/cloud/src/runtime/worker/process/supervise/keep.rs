@@ -24,11 +24,11 @@ use orlop_core::task::TaskRef;
 use rustix::fs::FileType;
 
 use super::control::{Control, Report, read_lease};
-use super::order::{self, Start, Tools};
+use super::order::{Start, SupervisedRuntime};
 use crate::runtime::clock::uptime;
 use crate::runtime::confidential;
 use crate::runtime::process::identity::Identity;
-use crate::runtime::process::supervisor;
+use crate::runtime::process::{supervisor, wire};
 use crate::runtime::worker::JobRuntime;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity, LogChunk, Started};
 use crate::segment::write::SegmentWriter;
@@ -39,7 +39,7 @@ const LEASE_GRACE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(1);
 
 struct Owner {
-    tools: Tools,
+    options: SupervisedRuntime,
     runtime: Box<dyn JobRuntime>,
     writer: Arc<JournalWriter>,
     own: Identity,
@@ -75,10 +75,10 @@ fn run() -> io::Result<()> {
     signals.thread_block()?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let mut input = Input::new()?;
-    let Some(tools) = input.tools()? else { return Ok(()) };
+    let Some(options) = input.first()? else { return Ok(()) };
     let writer = Arc::new(JournalWriter::new()?);
-    let runtime = tools.runtime(Arc::clone(&writer) as _).map_err(io::Error::other)?;
-    let mut owner = Owner { tools, runtime, writer, own: Identity::own()?, leased: BTreeMap::new() };
+    let runtime = options.make(Arc::clone(&writer) as _).map_err(io::Error::other)?;
+    let mut owner = Owner { options, runtime, writer, own: Identity::own()?, leased: BTreeMap::new() };
     let mut asked = false;
     loop {
         let was_closed = input.is_closed();
@@ -124,7 +124,7 @@ fn wait(input: &Input, signals: &SignalFd, writer: &JournalWriter, limit: PollTi
 impl Owner {
     fn start(&mut self, start: Start) {
         let (id, plan) = (start.plan.id, start.plan);
-        let control = Control::of(self.tools.work(), &id);
+        let control = Control::of(self.options.work(), &id);
         // One that may not be taken on any more was given up by a later agent.
         let Ok(Some((journal, lock))) = control.keep(self.own) else { return };
         self.writer.open(id, journal, lock);
@@ -139,7 +139,7 @@ impl Owner {
     fn look_at_requests(&self) {
         for id in self.writer.kept() {
             // What cannot be read now is read again with the next signal.
-            if let Ok(Some(request)) = Control::of(self.tools.work(), &id).asked() {
+            if let Ok(Some(request)) = Control::of(self.options.work(), &id).asked() {
                 self.runtime.end(id, request.cause, Duration::from_millis(request.grace_ms));
             }
         }
@@ -150,7 +150,7 @@ impl Owner {
         if self.leased.is_empty() {
             return;
         }
-        let (now, renewed) = (uptime(), read_lease(self.tools.work()));
+        let (now, renewed) = (uptime(), read_lease(self.options.work()));
         for (id, (until, grace)) in &mut self.leased {
             *until = renewed.max(*until);
             if *until <= now {
@@ -190,11 +190,11 @@ impl Input {
     }
 
     /// The first order; none when the agent died before it gave it.
-    fn tools(&mut self) -> io::Result<Option<Tools>> {
+    fn first(&mut self) -> io::Result<Option<SupervisedRuntime>> {
         loop {
-            if let Some(tools) = order::next(&mut self.bytes)? {
+            if let Some(options) = wire::take(&mut self.bytes)? {
                 fcntl(&self.file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-                return Ok(Some(tools));
+                return Ok(Some(options));
             }
             if self.read()? == 0 {
                 return Ok(None);
@@ -214,7 +214,7 @@ impl Input {
         }
         let mut all = Vec::new();
         // The rest of one that is not whole never comes when the agent is dead: nothing was started for it.
-        while let Some(start) = order::next(&mut self.bytes)? {
+        while let Some(start) = wire::take(&mut self.bytes)? {
             all.push(start);
         }
         Ok(all)

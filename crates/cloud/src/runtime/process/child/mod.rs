@@ -1,5 +1,7 @@
 //! The state in which a program starts: what a supervisor sets for itself reaches nothing that it starts. Owns the signals, the
-//! session and the descriptors of a child; limits, user and environment are given on purpose, by the caller.
+//! session, the descriptors and the user of a child; limits and environment are given on purpose, by the caller.
+
+pub(crate) mod command;
 
 use std::fs;
 use std::io;
@@ -8,6 +10,43 @@ use std::os::fd::RawFd;
 use nix::libc;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;
+use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
+
+use super::failure::{During, Failure};
+
+/// As whom a program runs; what is not named stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    /// Number of the user.
+    pub(crate) user: Option<u32>,
+    /// Number of the group.
+    pub(crate) group: Option<u32>,
+    /// Numbers of further groups.
+    pub(crate) further_groups: Vec<u32>,
+}
+
+impl Credentials {
+    /// Gives them to this process: groups first, for who is no longer root cannot change them. Root keeps no group of its own beside
+    /// them.
+    ///
+    /// # Errors
+    /// When this program may not.
+    pub(crate) fn apply(&self) -> Result<(), Failure> {
+        let groups: Vec<Gid> =
+            self.further_groups.iter().chain(&self.group).map(|group| Gid::from_raw(*group)).collect();
+        let changes = self.user.is_some() || !groups.is_empty();
+        if changes && Uid::effective().is_root() {
+            setgroups(&groups).during(|| "setting groups".to_owned())?;
+        }
+        if let Some(group) = self.group.filter(|group| *group != Gid::effective().as_raw()) {
+            setgid(Gid::from_raw(group)).during(|| format!("becoming group {group}"))?;
+        }
+        if let Some(user) = self.user.filter(|user| *user != Uid::effective().as_raw()) {
+            setuid(Uid::from_raw(user)).during(|| format!("becoming user {user}"))?;
+        }
+        Ok(())
+    }
+}
 
 /// How a child starts: it leads a session, and so a process group, and no signal is blocked or ignored.
 ///

@@ -1,27 +1,41 @@
-//! Why a command cannot be started, in the words and with the exit code of a shell. What is the machine's fault and not the
-//! command's has no such reason.
+//! Finding a command, becoming it, and why it cannot be started: in the words and with the exit code of a shell. What is the machine's
+//! fault and not the command's has no such reason.
 
+use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 
+/// Where commands are looked for when nobody says.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The standard shell.
+pub(crate) const SHELL: &CStr = c"/bin/sh";
+/// How often a program is tried whose file is open for writing: one that another thread is just starting may hold a file that was
+/// written a moment ago, such as an input. And the time between.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(2);
 /// Exit codes of shells for a command that cannot be run, and for one that was not found.
-pub(super) const CANNOT_RUN: i32 = 126;
+pub(crate) const CANNOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// How much of a program is read to tell scripts from others, as kernels do.
 const HEAD: u64 = 256;
 
 /// What is wrong with a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unstartable {
+pub(crate) struct Unstartable {
     /// What follows its name in a sentence.
-    pub(super) why: String,
+    pub(crate) why: String,
     /// The exit code that a shell would give.
-    pub(super) exit_code: i32,
+    pub(crate) exit_code: i32,
 }
 
 impl fmt::Display for Unstartable {
@@ -32,7 +46,7 @@ impl fmt::Display for Unstartable {
 
 /// What an error says of the command that was to start. `program` is where it was found; none: nowhere. None is returned for
 /// errors that say nothing of the command, such as too many processes.
-pub(super) fn why(error: &io::Error, program: Option<&Path>) -> Option<Unstartable> {
+pub(crate) fn why(error: &io::Error, program: Option<&Path>) -> Option<Unstartable> {
     let fault = |why: String, exit_code| Some(Unstartable { why, exit_code });
     let there = program.filter(|program| program.exists());
     let interpreter = there.and_then(interpreter);
@@ -56,8 +70,69 @@ pub(super) fn why(error: &io::Error, program: Option<&Path>) -> Option<Unstartab
     }
 }
 
+/// The program of that name, as `execvp` would find it in this search path.
+///
+/// # Errors
+/// NotFound, PermissionDenied.
+pub(crate) fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
+    let bytes = name.to_bytes();
+    if bytes.contains(&b'/') {
+        return Ok(name.to_owned());
+    }
+    let name = name.to_str().map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut denied = false;
+    for folder in path.split(':').filter(|_| !name.is_empty()) {
+        // An empty part is the working directory.
+        let candidate: PathBuf =
+            if folder.starts_with('/') { Path::new(folder).join(name) } else { dir.join(folder).join(name) };
+        match access(&candidate, AccessFlags::X_OK) {
+            Ok(()) if candidate.is_file() => {
+                return CString::new(candidate.into_os_string().into_encoded_bytes()).map_err(io::Error::from);
+            }
+            Ok(()) | Err(Errno::EACCES) => denied = true,
+            Err(_) => {}
+        }
+    }
+    Err(if denied { io::ErrorKind::PermissionDenied } else { io::ErrorKind::NotFound }.into())
+}
+
+/// Starts a program; tries again as long as its file is open for writing.
+pub(crate) fn start<T>(mut start: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 0..BUSY_TRIES {
+        match start() {
+            Err(Errno::ETXTBSY) => sleep(BUSY_PAUSE),
+            started => return started,
+        }
+    }
+    start()
+}
+
+/// Becomes a command. `program`: where it was found. Returns only where that fails, with why.
+pub(crate) fn become_command(command: &mut Command, program: Option<&Path>) -> Unstartable {
+    let exec = |command: &mut Command| -> Result<(), Errno> {
+        Err(command.exec().raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))
+    };
+    let mut failed = start(|| exec(command));
+    // A script that names no interpreter is for the standard shell.
+    if failed == Err(Errno::ENOEXEC)
+        && let Some(script) = program.filter(|program| is_shell_script(program))
+    {
+        let mut shell = Command::new(OsStr::from_bytes(SHELL.to_bytes()));
+        shell.arg(script).args(command.get_args());
+        let chosen: Vec<_> = command.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
+        if !chosen.is_empty() {
+            shell.env_clear().envs(chosen);
+        }
+        failed = exec(&mut shell);
+    }
+    let error = io::Error::from(failed.err().unwrap_or(Errno::EINVAL));
+    let unknown = || Unstartable { why: format!("cannot be run: {error}"), exit_code: CANNOT_RUN };
+    why(&error, program).unwrap_or_else(unknown)
+}
+
 /// Looks whether a program could be run, before a helper is made that would run it.
-pub(super) fn probe(program: &Path) -> io::Result<()> {
+#[cfg(feature = "worker")]
+pub(crate) fn probe(program: &Path) -> io::Result<()> {
     if !program.metadata()?.is_file() || !may_run(program) {
         return Err(Errno::EACCES.into());
     }
@@ -68,7 +143,7 @@ pub(super) fn probe(program: &Path) -> io::Result<()> {
 }
 
 /// Whether a program without `#!` is a script for the standard shell, as `execvp` takes it: text.
-pub(super) fn is_shell_script(program: &Path) -> bool {
+pub(crate) fn is_shell_script(program: &Path) -> bool {
     head(program).is_ok_and(|head| !head.contains(&0))
 }
 
