@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, mpsc};
@@ -12,7 +12,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use nix::sys::signal::Signal;
 use orlop_core::error::Problem;
@@ -25,7 +24,7 @@ use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
 use crate::runtime::process::RoleProgram;
 use crate::runtime::process::identity::{Identity, stat};
-use crate::runtime::process::watcher::Mailbox;
+use crate::runtime::process::watcher::{Kind as Descriptor, Mailbox, Watcher};
 use crate::runtime::process::wire;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity};
 use crate::runtime::worker::plan::AttemptPlan;
@@ -37,8 +36,6 @@ const PASSED: [&str; 6] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "
 /// How long a supervisor may take to say that it started an attempt, or why not. Images are fetched before an attempt is
 /// handed over to one, or by one that keeps the attempt meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
-const BELL: u64 = u64::MAX;
-const NOTES: u64 = u64::MAX - 1;
 
 /// What the thread is asked to do.
 #[derive(Debug)]
@@ -130,13 +127,16 @@ struct Followed {
     last_seq: u64,
     adopted: bool,
     over: bool,
-    /// When it is looked whether a supervisor has it, while nothing was heard of it.
-    due: Option<Instant>,
+    /// Whether nothing was heard of it yet: then it is looked from time to time whether a supervisor has it.
+    is_silent: bool,
+    /// Its number for the watcher.
+    number: u64,
 }
 
 /// A supervisor that lives.
 #[derive(Debug)]
 struct Owner {
+    number: u64,
     end: OwnedFd,
     /// Of one that this agent started.
     child: Option<Child>,
@@ -147,7 +147,11 @@ struct Thread {
     context: FollowerContext,
     program: RoleProgram,
     mailbox: Arc<Mailbox<FollowerCommand>>,
-    epoll: Epoll,
+    watcher: Watcher,
+    /// The number of the mailbox.
+    bell: u64,
+    /// That of the changes of journals.
+    changes: u64,
     notes: Inotify,
     watched: HashMap<WatchDescriptor, TaskRef>,
     followed: BTreeMap<TaskRef, Followed>,
@@ -161,16 +165,19 @@ struct Thread {
 
 impl Thread {
     fn new(context: FollowerContext, program: RoleProgram, mailbox: Arc<Mailbox<FollowerCommand>>) -> io::Result<Self> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let mut watcher = Watcher::new()?;
         let notes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-        epoll.add(mailbox.bell(), EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
-        epoll.add(&notes, EpollEvent::new(EpollFlags::EPOLLIN, NOTES))?;
+        let (bell, changes) = (watcher.number(), watcher.number());
+        watcher.watch(mailbox.bell(), bell, Descriptor::Only)?;
+        watcher.watch(&notes, changes, Descriptor::Only)?;
         let spares = Spares::of(&context.work);
         Ok(Self {
             context,
             program,
             mailbox,
-            epoll,
+            watcher,
+            bell,
+            changes,
             notes,
             watched: HashMap::new(),
             followed: BTreeMap::new(),
@@ -182,7 +189,6 @@ impl Thread {
     }
 
     fn run(&mut self) -> io::Result<()> {
-        let mut events = [EpollEvent::empty(); 64];
         loop {
             for order in self.mailbox.take() {
                 match order {
@@ -197,53 +203,35 @@ impl Thread {
                 self.context.events.flush();
             }
             self.clear();
-            let found = match self.epoll.wait(&mut events, self.timeout()) {
-                Ok(found) => found,
-                Err(Errno::EINTR) => 0,
-                Err(error) => return Err(error.into()),
-            };
-            for event in events.iter().take(found) {
-                match event.data() {
-                    BELL => self.mailbox.silence(),
-                    NOTES => self.note(),
-                    pid => self.died(pid),
+            for (number, _) in self.watcher.wait()? {
+                match number {
+                    number if number == self.bell => self.mailbox.silence(),
+                    number if number == self.changes => self.note(),
+                    number => self.died(number),
                 }
             }
-            self.look_after();
+            while let Some(number) = self.watcher.due(Instant::now()) {
+                self.look_after(number);
+            }
         }
     }
 
-    fn timeout(&self) -> EpollTimeout {
-        let Some(due) = self.followed.values().filter_map(|followed| followed.due).min() else {
-            return EpollTimeout::NONE;
-        };
-        // Rounded up, so that what is due is due when the wait ends.
-        let millis = due.saturating_duration_since(Instant::now()).as_millis().saturating_add(1);
-        EpollTimeout::try_from(millis).unwrap_or(EpollTimeout::NONE)
-    }
-
-    /// Attempts that their supervisor could not take on: it lives, and nobody will ever tell their end.
-    fn look_after(&mut self) {
-        let now = Instant::now();
-        let due = |followed: &Followed| followed.due.is_some_and(|due| due <= now);
-        let silent: Vec<TaskRef> =
-            self.followed.iter().filter(|(_, followed)| due(followed)).map(|(id, _)| *id).collect();
-        for id in silent {
-            self.read(&id);
-            let Some(followed) = self.followed.get_mut(&id).filter(|followed| followed.due.is_some()) else { continue };
-            match followed.control.supervisor() {
-                Ok(SupervisorState::Left) => {
-                    followed.over = true;
-                    self.refuse(&id, "it did not begin; see the disk and the limits of this machine");
-                }
-                // It is being started, or is about to be.
-                Ok(SupervisorState::Kept(_)) => followed.due = now.checked_add(PATIENCE),
-                Err(error) => {
-                    tracing::warn!(attempt = %id, %error, "whether an attempt has a supervisor cannot be told");
-                    followed.due = now.checked_add(PATIENCE);
-                }
+    /// An attempt of which nothing was heard: its supervisor lives and could not take it on, then nobody will ever tell its end; or it is
+    /// about to begin.
+    fn look_after(&mut self, number: u64) {
+        let numbered = |(_, followed): &(&TaskRef, &Followed)| followed.number == number;
+        let Some(id) = self.followed.iter().find(numbered).map(|(id, _)| *id) else { return };
+        self.read(&id);
+        let Some(followed) = self.followed.get_mut(&id).filter(|followed| followed.is_silent) else { return };
+        match followed.control.supervisor() {
+            Ok(SupervisorState::Left) => {
+                followed.over = true;
+                return self.refuse(&id, "it did not begin; see the disk and the limits of this machine");
             }
+            Ok(SupervisorState::Kept(_)) => {}
+            Err(error) => tracing::warn!(attempt = %id, %error, "whether an attempt has a supervisor cannot be told"),
         }
+        self.watcher.arm(number, Instant::now().checked_add(PATIENCE));
     }
 
     /// Tells that an attempt was not started.
@@ -304,9 +292,9 @@ impl Thread {
     }
 
     fn watch_owner(&mut self, owner: Identity, end: OwnedFd, child: Option<Child>) -> io::Result<()> {
-        let number = u64::try_from(owner.pid).map_err(io::Error::other)?;
-        self.epoll.add(end.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, number))?;
-        self.owners.insert(owner, Owner { end, child });
+        let number = self.watcher.number();
+        self.watcher.watch(&end, number, Descriptor::End)?;
+        self.owners.insert(owner, Owner { number, end, child });
         Ok(())
     }
 
@@ -321,9 +309,11 @@ impl Thread {
         let watch = self.notes.add_watch(control.journal(), AddWatchFlags::IN_MODIFY)?;
         self.watched.insert(watch, id);
         let (adopted, after_seq) = (after_seq.is_some(), after_seq.unwrap_or(0));
-        let due = Instant::now().checked_add(PATIENCE).filter(|_| !adopted);
-        let (last_seq, over) = (after_seq, false);
-        self.followed.insert(id, Followed { control, journal, owner, after_seq, last_seq, adopted, over, due });
+        let number = self.watcher.number();
+        self.watcher.arm(number, Instant::now().checked_add(PATIENCE).filter(|_| !adopted));
+        let (last_seq, over, is_silent) = (after_seq, false, !adopted);
+        let followed = Followed { control, journal, owner, after_seq, last_seq, adopted, over, is_silent, number };
+        self.followed.insert(id, followed);
         self.read(&id);
         Ok(())
     }
@@ -381,12 +371,12 @@ impl Thread {
     /// Tells what is new of an attempt.
     fn read(&mut self, id: &TaskRef) {
         let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
-        let Followed { journal, after_seq, last_seq, adopted, over, due, .. } = followed;
+        let Followed { journal, after_seq, last_seq, adopted, over, is_silent, number, .. } = followed;
         let (events, reported) = (&self.context.events, &mut self.reported);
         let outcome = journal.read(|payload| {
             match decode(payload) {
                 Some(Report::Started(started)) => {
-                    *due = None;
+                    *is_silent = false;
                     if !*adopted {
                         *reported = true;
                         events.started(*id, started);
@@ -400,7 +390,7 @@ impl Thread {
                     }
                 }
                 Some(Report::Ended(end)) => {
-                    (*over, *due, *reported) = (true, None, true);
+                    (*over, *is_silent, *reported) = (true, false, true);
                     events.ended(*id, end);
                     return false;
                 }
@@ -408,17 +398,20 @@ impl Thread {
             }
             true
         });
+        if !*is_silent {
+            self.watcher.arm(*number, None);
+        }
         if let Err(error) = outcome {
             tracing::error!(attempt = %id, %error, "the journal of a supervised attempt cannot be read");
         }
     }
 
     /// A supervisor died.
-    fn died(&mut self, pid: u64) {
-        let dead = self.owners.keys().find(|owner| u64::try_from(owner.pid) == Ok(pid)).copied();
+    fn died(&mut self, number: u64) {
+        let dead = self.owners.iter().find(|(_, owner)| owner.number == number).map(|(identity, _)| *identity);
         let Some(owner) = dead else { return };
         if let Some(gone) = self.owners.remove(&owner) {
-            let _ = self.epoll.delete(gone.end.as_fd());
+            self.watcher.forget(&gone.end);
             if let Some(mut child) = gone.child {
                 // It is dead: this does not wait.
                 drop(child.wait());

@@ -12,11 +12,9 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, Flock, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -28,6 +26,7 @@ use super::order::{Start, SupervisedRuntime};
 use crate::runtime::clock::uptime;
 use crate::runtime::confidential;
 use crate::runtime::process::identity::Identity;
+use crate::runtime::process::watcher::{Kind as Descriptor, Watcher};
 use crate::runtime::process::{supervisor, wire};
 use crate::runtime::worker::JobRuntime;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity, LogChunk, Started};
@@ -79,6 +78,12 @@ fn run() -> io::Result<()> {
     let writer = Arc::new(JournalWriter::new()?);
     let runtime = options.make(Arc::clone(&writer) as _).map_err(io::Error::other)?;
     let mut owner = Owner { options, runtime, writer, own: Identity::own()?, leased: BTreeMap::new() };
+    let mut watcher = Watcher::new()?;
+    let alarm = watcher.number();
+    for descriptor in [signals.as_fd(), owner.writer.bell.as_fd(), input.file.as_fd()] {
+        // Whatever it was that woke it, all are looked at.
+        watcher.watch(descriptor, alarm, Descriptor::Only)?;
+    }
     let mut asked = false;
     loop {
         let was_closed = input.is_closed();
@@ -86,7 +91,10 @@ fn run() -> io::Result<()> {
             owner.start(start);
         }
         // An agent signals after it wrote the order; an agent that died may not have come to it.
-        asked |= input.is_closed() && !was_closed;
+        if input.is_closed() && !was_closed {
+            watcher.forget(&input.file);
+            asked = true;
+        }
         if std::mem::take(&mut asked) {
             owner.look_at_requests();
         }
@@ -100,24 +108,13 @@ fn run() -> io::Result<()> {
                 return Ok(());
             }
         }
-        wait(&input, &signals, &owner.writer, owner.timeout())?;
+        watcher.arm(alarm, owner.due());
+        watcher.wait()?;
         while signals.read_signal()?.is_some() {
             asked = true;
         }
         let _ = owner.writer.bell.read();
         owner.writer.write_out();
-    }
-}
-
-fn wait(input: &Input, signals: &SignalFd, writer: &JournalWriter, limit: PollTimeout) -> io::Result<()> {
-    let mut fds =
-        vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(writer.bell.as_fd(), PollFlags::POLLIN)];
-    if !input.is_closed() {
-        fds.push(PollFd::new(input.file.as_fd(), PollFlags::POLLIN));
-    }
-    match poll(&mut fds, limit) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -159,14 +156,14 @@ impl Owner {
         }
     }
 
-    fn timeout(&self) -> PollTimeout {
+    /// When something is due by time.
+    fn due(&self) -> Option<Instant> {
         let now = uptime();
         // One whose lease has run out was asked to end; the bell tells of its end.
         let next =
             self.leased.values().map(|(until, _)| until.saturating_sub(now)).filter(|left| !left.is_zero()).min();
         let limit = if self.writer.has_unwritten() { Some(next.map_or(AGAIN, |next| next.min(AGAIN))) } else { next };
-        limit
-            .map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit.as_millis() + 1).unwrap_or(PollTimeout::MAX))
+        limit.and_then(|limit| Instant::now().checked_add(limit))
     }
 }
 
