@@ -31,6 +31,12 @@ impl SegmentWriter {
         Self { file, len: MAGIC as u64, waiting: kind.magic().to_vec(), torn: false }
     }
 
+    /// Goes on in a file that holds nothing but the bytes that name its kind, opened to be read and appended to.
+    #[cfg(all(feature = "process", feature = "worker", target_os = "linux"))]
+    pub(crate) const fn without_entries(file: File) -> Self {
+        Self { file, len: MAGIC as u64, waiting: Vec::new(), torn: false }
+    }
+
     /// Opens one that is there: its payloads are passed to the caller, and an end that is not whole is cut off. A file of another
     /// kind or version is kept under its name with `.unreadable` behind it, and a new one begins.
     pub fn open(kind: Kind, path: &Path, each: impl FnMut(PayloadRange, &[u8])) -> io::Result<Self> {

@@ -37,11 +37,11 @@ pub struct LocalSubstrate<R: PodRuntime + ?Sized> {
 }
 
 /// What a task follows.
-enum Quarry {
+enum Target {
     /// An attempt that is to exist, created if it does not.
-    Wanted(Box<AttemptSpec>, Box<JobTemplate>),
+    Ensure(Box<AttemptSpec>, Box<JobTemplate>),
     /// An attempt of which there must be a trace.
-    Traced,
+    Existing,
 }
 
 /// What became of an order.
@@ -92,7 +92,7 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
     }
 
     /// The task that follows an attempt, spawned where there is none.
-    fn follow(&self, key: &AttemptKey, quarry: Quarry) -> Live {
+    fn follow(&self, key: &AttemptKey, target: Target) -> Live {
         let mut live = self.inner.live();
         if let Some(known) = live.get(key) {
             return known.clone();
@@ -100,15 +100,15 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
         self.inner.reports.close(key);
         let (commands, orders) = mpsc::unbounded_channel();
         let (answer, answered) = watch::channel(None);
-        let task = tokio::spawn(follow(self.inner.clone(), key.clone(), quarry, answer, orders));
+        let task = tokio::spawn(follow(self.inner.clone(), key.clone(), target, answer, orders));
         let new = Live { commands, answer: answered, task: task.abort_handle() };
         live.insert(key.clone(), new.clone());
         new
     }
 
     /// Has an attempt followed and lets its end through.
-    async fn attend(&self, key: &AttemptKey, quarry: Quarry) -> Result<ObjectReference, Problem> {
-        let mut live = self.follow(key, quarry);
+    async fn attend(&self, key: &AttemptKey, target: Target) -> Result<ObjectReference, Problem> {
+        let mut live = self.follow(key, target);
         let answer = live.answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
         let answer = answer.unwrap_or_else(|| {
             Err(Problem::new(Class::Transient, format!("attempt {key} is not followed any more")))
@@ -148,7 +148,7 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
                         if let Some(grace) = ending {
                             self.condemn(key, grace).await?;
                         }
-                        self.follow(key, Quarry::Traced)
+                        self.follow(key, Target::Existing)
                     }
                 }
             }
@@ -191,11 +191,11 @@ impl<R: PodRuntime + ?Sized> Drop for LocalSubstrate<R> {
 async fn follow<R: PodRuntime + ?Sized>(
     inner: Arc<Inner<R>>,
     key: AttemptKey,
-    quarry: Quarry,
+    target: Target,
     answer: watch::Sender<Option<Answer>>,
     commands: mpsc::UnboundedReceiver<Command>,
 ) {
-    match take_up(&inner, &key, quarry).await {
+    match take_up(&inner, &key, target).await {
         Ok(AttemptLookup::Attempt(attempt, known)) => Driver::new(attempt, known, answer, commands).run().await,
         Ok(AttemptLookup::Nothing) => {
             inner.live().remove(&key);
@@ -226,7 +226,7 @@ enum AttemptLookup<R: ?Sized> {
 async fn take_up<R: PodRuntime + ?Sized>(
     inner: &Arc<Inner<R>>,
     key: &AttemptKey,
-    quarry: Quarry,
+    target: Target,
 ) -> Result<AttemptLookup<R>, Problem> {
     let dir = inner.layout.attempt(key)?;
     let place = dir.clone();
@@ -235,8 +235,8 @@ async fn take_up<R: PodRuntime + ?Sized>(
         return Ok(AttemptLookup::Ended(known));
     }
     let is_new = known.accepted.is_none() && !known.has_run;
-    let (record, template) = match (quarry, known.record.take()) {
-        (Quarry::Wanted(spec, template), record) if record.is_none() || is_new => {
+    let (record, template) = match (target, known.record.take()) {
+        (Target::Ensure(spec, template), record) if record.is_none() || is_new => {
             // Who finds no room asks again and again: nothing is looked for or written before there is.
             let first = PodKey { attempt: key.clone(), pod: 0 };
             let reserves = known.pods.is_empty();
@@ -298,17 +298,17 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
         let key = spec.key.clone();
         let template = JobTemplate::read(&spec.template, &self.inner.options.policy)?;
         self.inner.options.machine.check(&template.pod.request())?;
-        self.attend(&key, Quarry::Wanted(Box::new(spec), Box::new(template))).await
+        self.attend(&key, Target::Ensure(Box::new(spec), Box::new(template))).await
     }
 
     async fn adopt(&self, spec: AttemptSpec) -> Result<(), Problem> {
-        self.attend(&spec.key, Quarry::Traced).await.map(drop)
+        self.attend(&spec.key, Target::Existing).await.map(drop)
     }
 
     async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), Problem> {
         match self.order(key, Some(grace), |reply| Command::Cancel(grace, reply)).await? {
             Ordered::Given => self.inner.reports.open(key),
-            Ordered::Ended => drop(self.attend(key, Quarry::Traced).await?),
+            Ordered::Ended => drop(self.attend(key, Target::Existing).await?),
             Ordered::Nothing => {
                 self.inner.reports.deliver(key, AttemptEnd::without_job(EndResult::Cancelled, self.inner.now()));
                 self.inner.reports.open(key);

@@ -8,9 +8,10 @@
 //! | `…/<ref>.request` | agent | that the attempt is to end, and how |
 //! | `<work>/.lease` | agent | until when attempts that must not overlap may run, by the clock since boot |
 //!
-//! A supervisor takes an attempt on only while its journal is empty: a process that finds it unlocked gives it a length, and
-//! nobody takes it on any more. One file for most attempts, and that of an earlier one where there is one: to make and
-//! remove files is most of what a short attempt costs.
+//! A supervisor takes an attempt on only while its journal holds no entry: a process that finds it unlocked gives it a length that no
+//! journal has, and nobody takes it on any more. One file for most attempts, and that of an earlier one where there is one: to make and
+//! remove files is most of what a short attempt costs. Such a file keeps the bytes that name its kind: the file systems of Linux write
+//! one that was emptied to the disk as soon as it is closed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -31,11 +32,13 @@ use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::event::{AttemptEnd, Cause, LogChunk, Started};
 use crate::segment::read::SegmentReader;
 use crate::segment::write::SegmentWriter;
-use crate::segment::{Kind, decode};
+use crate::segment::{Kind, MAGIC, decode};
 
 /// The directory of all attempts with supervisors, in the directory of attempts.
 const CONTROL: &str = ".control";
 const LEASE: &str = ".lease";
+/// The length of a journal without entries.
+const WITHOUT_ENTRIES: u64 = MAGIC as u64;
 /// Within so many bytes the first entry of a journal ends: numbers of a process.
 const FIRST: usize = 64;
 
@@ -97,10 +100,12 @@ impl Control {
     /// Takes the attempt on, as its supervisor; none when it may not be taken on. The holder of the lock keeps it.
     pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<(SegmentWriter, Flock<File>)>> {
         let Some(lock) = self.lock()? else { return Ok(None) };
-        if lock.metadata()?.len() > 0 {
-            return Ok(None);
-        }
-        let mut journal = SegmentWriter::begin(Kind::Attempt, lock.try_clone()?);
+        let file = lock.try_clone()?;
+        let mut journal = match lock.metadata()?.len() {
+            0 => SegmentWriter::begin(Kind::Attempt, file),
+            WITHOUT_ENTRIES => SegmentWriter::without_entries(file),
+            _ => return Ok(None),
+        };
         journal.append(&Report::Supervisor(own))?;
         journal.write()?;
         Ok(Some((journal, lock)))
@@ -128,7 +133,7 @@ impl Control {
             // Between lock and name there is a moment.
             return self.owner()?.map(SupervisorState::Kept).ok_or_else(|| ErrorKind::WouldBlock.into());
         };
-        if lock.metadata()?.len() == 0 {
+        if matches!(lock.metadata()?.len(), 0 | WITHOUT_ENTRIES) {
             // A length needs no room, so that a full disk holds nobody up; no journal is so short.
             lock.set_len(1)?;
         }
@@ -261,7 +266,7 @@ impl Spares {
         taken
     }
 
-    /// Gives one, empty, this name; none where there is none that its supervisor has let go.
+    /// Gives one, without entries, this name; none where there is none that its supervisor has let go.
     fn give(&mut self, path: &Path) -> Option<File> {
         let (spare, file) = self.free.pop_front()?;
         let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -271,7 +276,7 @@ impl Spares {
                 return None;
             }
         };
-        let emptied = lock.set_len(0).is_ok();
+        let emptied = lock.set_len(WITHOUT_ENTRIES).is_ok();
         let named = || renameat_with(CWD, &spare, CWD, path, RenameFlags::NOREPLACE).is_ok();
         match lock.unlock() {
             Ok(file) if emptied && named() => Some(file),
@@ -385,11 +390,20 @@ mod tests {
         assert_ne!(other.metadata().unwrap().ino(), inode);
         drop(kept);
         let again = third.create(&mut spares).unwrap();
-        assert_eq!((again.metadata().unwrap().ino(), again.metadata().unwrap().len()), (inode, 0));
+        assert_eq!((again.metadata().unwrap().ino(), again.metadata().unwrap().len()), (inode, WITHOUT_ENTRIES));
         assert_eq!(all(dir.path()).unwrap().len(), 2);
-        assert!(third.keep(own).unwrap().is_some(), "it is taken on as a new one is");
+        let kept = third.keep(own).unwrap();
+        assert!(kept.is_some(), "it is taken on as a new one is");
+        assert!(matches!(third.supervisor().unwrap(), SupervisorState::Kept(owner) if owner == own));
         assert!(matches!(second.supervisor().unwrap(), SupervisorState::Left));
         assert!(all(dir.path()).unwrap().contains(&second_id));
+        // It is closed as a new one is, too.
+        drop(kept);
+        third.retire(again, &mut spares);
+        let (_, fourth) = control(dir.path(), 4);
+        assert_eq!(fourth.create(&mut spares).unwrap().metadata().unwrap().len(), WITHOUT_ENTRIES);
+        assert!(matches!(fourth.supervisor().unwrap(), SupervisorState::Left));
+        assert!(fourth.keep(own).unwrap().is_none());
     }
 
     #[test]
