@@ -71,7 +71,7 @@ impl fmt::Display for AttemptKey {
 }
 
 /// Everything a substrate needs to start an attempt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptSpec {
     /// What it is.
     pub key: AttemptKey,
@@ -93,7 +93,7 @@ pub struct AttemptSpec {
 }
 
 /// An artifact to deliver.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactDelivery {
     /// Name of the input.
     pub name: String,
@@ -106,7 +106,7 @@ pub struct ArtifactDelivery {
 }
 
 /// Where a delivered artifact comes from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ArtifactSource {
     /// The store.

@@ -123,6 +123,18 @@ fn spec() -> JobSpec {
     JobSpec::from_json(&value).unwrap()
 }
 
+fn step() -> JobSpec {
+    let step = serde_json::json!({
+        "attempt": {
+            "key": {"flow": "u", "step": "s", "item": 1, "attempt": 2}, "flow_name": "f", "namespace": "t", "job_name": "f-s-i1",
+            "template": {"spec": {"z": 0.1, "command": ["{{index}}", "\u{0}", "ä"], "a": {}}}, "inputs": [],
+            "output_files": [{"name": "o", "path": "/o"}], "output_artifacts": [],
+        },
+        "templates": {"configMapTemplates": [{"metadata": {"name": "c"}}]}, "backend": "process",
+    });
+    JobSpec::from_json(&serde_json::json!({"step": step})).unwrap()
+}
+
 fn server_frame() -> ServerFrame {
     let secret = SecretValue {
         name: "s".into(),
@@ -246,7 +258,7 @@ fn registration_and_heartbeats_arrive_as_they_were_sent() {
 #[test]
 fn specifications_arrive_as_they_were_sent() {
     let sent = |spec: &JobSpec| sent_spec(spec).unwrap();
-    for spec in [spec(), JobSpec::default(), JobSpec { command: vec!["a".into()], ..JobSpec::default() }] {
+    for spec in [spec(), step(), JobSpec::default(), JobSpec { command: vec!["a".into()], ..JobSpec::default() }] {
         assert_eq!(sent(&spec), spec);
         assert_eq!(sent(&spec).content_hash(), spec.content_hash());
     }

@@ -6,6 +6,8 @@ mod demand;
 
 use std::fmt;
 use std::str::FromStr;
+#[cfg(feature = "hardware")]
+use std::sync::Arc;
 
 #[cfg(feature = "hardware")]
 pub use demand::{Band, Demand, DemandError, Priority};
@@ -14,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Epoch, JobId};
 use crate::named::named_enum;
 #[cfg(feature = "hardware")]
-use crate::spec::job::{LogPolicy, Pull};
+use crate::spec::job::{FlowStep, LogPolicy, Pull};
 
 named_enum! {
     /// When a worker may start an attempt.
@@ -173,6 +175,9 @@ pub struct LogGap {
 pub struct Run {
     /// Program and arguments. May hold placeholders.
     pub argv: Vec<String>,
+    /// The attempt of a flow's step that is run in place of a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Arc<FlowStep>>,
     /// Environment. Values may hold placeholders.
     pub env: Vec<(String, String)>,
     /// Where the command runs, beneath the attempt's directory; none: in it.

@@ -8,6 +8,7 @@ use orlop_core::id::TenantName;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::FleetFlow;
+use orlop_core::spec::job::StepBackend;
 use orlop_core::spec::status::Decision;
 
 use super::super::BASE;
@@ -19,7 +20,6 @@ use super::super::state::Api;
 use super::super::view::flow::{FlowAccepted, FlowList, FlowOrdered, FlowView, StepView, flow_state};
 use super::super::view::flow_order::{CancelFlow, DecisionOrder, FlowOrder, NoOrder, RetryFlow};
 use crate::host::flow::Definition;
-use crate::host::flow::fleet::StepBackend;
 use crate::host::scheduler::flows::{Accepted, Again, Decider, Driver, FlowSummary, NewFlow};
 
 /// States of a flow, as [`flow_state`] has them.
@@ -29,11 +29,8 @@ const WAIT: Duration = Duration::from_secs(300);
 
 /// What runs the steps.
 pub(super) fn backend(text: Option<&str>) -> Result<StepBackend, Problem> {
-    match text.map(str::to_ascii_lowercase).as_deref() {
-        None | Some("docker") => Ok(StepBackend::Docker),
-        Some("process") => Ok(StepBackend::Process),
-        Some(_) => Err(Problem::field("backend", "use docker or process")),
-    }
+    let read = text.map_or(Ok(StepBackend::default()), StepBackend::from_typed);
+    read.map_err(|unknown| Problem::field("backend", unknown))
 }
 
 /// Begins a flow of a definition.

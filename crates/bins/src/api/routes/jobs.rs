@@ -87,8 +87,8 @@ impl Api {
 /// What a job runs, in a word.
 fn program(spec: &Value) -> Option<String> {
     let word = spec["command"][0].as_str().or_else(|| spec["image"].as_str());
-    let script = || spec["script"].as_str().filter(|script| !script.is_empty()).map(|_| "script");
-    word.filter(|word| !word.is_empty()).or_else(script).map(|word| word.chars().take(PROGRAM).collect())
+    let kind = || ["script", "step"].into_iter().find(|kind| !spec[*kind].is_null());
+    word.filter(|word| !word.is_empty()).or_else(kind).map(|word| word.chars().take(PROGRAM).collect())
 }
 
 /// GET /jobs

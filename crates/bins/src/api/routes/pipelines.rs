@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use orlop_core::error::Problem;
+use orlop_core::spec::job::StepBackend;
 use orlop_dag::plan::Plan;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -16,7 +17,6 @@ use super::super::view::flow::{DagView, EdgeView, NodeView, PipelineList, Pipeli
 use super::super::view::flow_order::{PipelineOrder, PipelineRun, PipelineVersion};
 use super::flows::{backend, begin};
 use crate::host::flow::Definition;
-use crate::host::flow::fleet::StepBackend;
 
 /// What an order for a pipeline holds: the definition alone, or an object around it.
 fn order<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {

@@ -27,7 +27,7 @@ pub(crate) struct JobView {
     /// Of an array, how many elements are how far; in a list only with `details`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) elements: Option<ElementsView>,
-    /// The first word of its command, or else its image; only in a list with `details`
+    /// The first word of its command, its image, or else `script` or `step`; only in a list with `details`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) program: Option<String>,
     /// 0 is the most urgent, 9 the least

@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 use nix::sys::signal::Signal;
+use orlop_core::attempt::AttemptKey;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
@@ -175,6 +177,7 @@ fn page(job: &Value, attempts: &Value) -> String {
         line("tasks", tasks(job));
     }
     line("command", command(&job["spec"]));
+    line("step", step(&job["spec"]["step"]));
     for field in ["submitted_at", "not_before", "started_at", "finished_at"] {
         line(&field.trim_end_matches("_at").replace('_', " "), text(job, field));
     }
@@ -225,6 +228,15 @@ fn command(spec: &Value) -> String {
     one_line(&words.join(" "), COMMAND)
 }
 
+/// Which attempt of a flow's step a job is; empty where it is none.
+fn step(step: &Value) -> String {
+    let attempt = &step["attempt"];
+    let key = AttemptKey::deserialize(&attempt["key"]);
+    let of =
+        |key: AttemptKey| format!("{} of flow {}, attempt {}", key.instance(), text(attempt, "flow_name"), key.attempt);
+    key.map(of).unwrap_or_default()
+}
+
 fn row(attempt: &Value) -> Vec<String> {
     let of = |fields: &[&str]| fields.iter().map(|field| text(attempt, field)).collect::<Vec<_>>();
     let mut row = of(&["index", "member", "attempt", "state", "worker"]);
@@ -273,6 +285,17 @@ mod tests {
         0      0       1        Failed    w1      1.23s  10Mi    3
         0      0       2        Running   w2      950m   1Mi
         0      0       3        Assigned  w3
+        ");
+    }
+
+    #[test]
+    fn a_job_of_a_step_shows_which_one() {
+        let key = json!({"flow": "0198", "step": "train", "item": 3, "attempt": 2});
+        let spec = json!({"step": {"attempt": {"key": key, "flow_name": "nightly", "template": {}}}});
+        let shown = page(&json!({"id": "7", "count": 1, "retries": 0, "infra": 0, "spec": spec}), &json!({}));
+        insta::assert_snapshot!(shown, @r"
+        id         7
+        step       train-i3 of flow nightly, attempt 2
         ");
     }
 

@@ -19,6 +19,7 @@ use tokio::task::AbortHandle;
 use super::artifacts::{Files, Needs};
 use super::clock::now;
 use super::core::{Act, Core};
+use super::steps;
 
 /// See the module.
 #[derive(Debug)]
@@ -97,7 +98,14 @@ impl Shared {
         while let Some(act) = acts.pop_front() {
             match act {
                 Act::Start(Runtime::Noop, plan) => {
-                    self.noop(&plan, &mut more);
+                    self.finish(plan.id, succeeded(now()), &mut more);
+                    acts.extend(more.drain(..));
+                }
+                Act::Start(runtime, plan) | Act::Fetch(runtime, plan, _)
+                    if plan.run.step.is_some()
+                        && self.runtime(runtime).is_some_and(|runtime| !runtime.runs_steps()) =>
+                {
+                    self.finish(plan.id, steps::refused(), &mut more);
                     acts.extend(more.drain(..));
                 }
                 Act::Start(runtime, plan) => match self.runtime(runtime) {
@@ -108,10 +116,8 @@ impl Shared {
                 Act::End(_, id, cause, _) if self.fetched(&id).inspect(AbortHandle::abort).is_some() => {
                     let outcome = if cause == Cause::Preempt { TaskEnd::Preempted } else { TaskEnd::Cancelled };
                     let end = AttemptEnd::without_run(outcome, "", now());
-                    let ended = self.lock().ended(id, end, Instant::now(), &mut more);
-                    complain(id, ended);
+                    self.finish(id, end, &mut more);
                     acts.extend(more.drain(..));
-                    self.bell.notify_one();
                 }
                 Act::End(_, id, cause, _) if self.stop_storing(&id, cause) => {}
                 Act::End(runtime, id, cause, grace) => {
@@ -128,9 +134,10 @@ impl Shared {
         }
     }
 
-    fn noop(&self, plan: &AttemptPlan, acts: &mut Vec<Act>) {
-        let ended = self.lock().ended(plan.id, succeeded(now()), Instant::now(), acts);
-        complain(plan.id, ended);
+    /// Notes the end of an attempt that no runtime has.
+    fn finish(&self, id: TaskRef, end: AttemptEnd, acts: &mut Vec<Act>) {
+        let ended = self.lock().ended(id, end, Instant::now(), acts);
+        complain(id, ended);
         self.bell.notify_one();
     }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use orlop::host::flow::fleet::StepBackend;
 use orlop::host::scheduler::WorkerOrder;
 use orlop::host::scheduler::flows::{Driver, NewFlow};
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::job::StepBackend;
 use orlop_core::spec::status::FlowStatus;
 use serde_json::{Value, json};
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use orlop::conformance::{Case, Control, Ground, Harness, Hosted, Trigger, all, check};
-use orlop::host::flow::fleet::{FleetSubstrate, StepBackend};
+use orlop::host::flow::fleet::FleetSubstrate;
 use orlop::host::scheduler::flows::{Decider, Driver, Flows, NewFlow};
 use orlop_core::attempt::AttemptKey;
+use orlop_core::spec::job::StepBackend;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::testing::MemoryJournal;
 use orlop_core::testing::substrate::{Behaviour, SubstrateWorlds, shell_job, substrate_suite};

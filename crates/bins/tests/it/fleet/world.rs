@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orlop::api::Api;
 use orlop::host::client_token::{self, ClientToken};
-use orlop::host::flow::fleet::{FleetSubstrate, FlowFacts, StepBackend};
+use orlop::host::flow::fleet::{FleetSubstrate, FlowFacts};
 use orlop::host::scheduler::clock::MachineClock;
 use orlop::host::scheduler::flows::{Flows, ServerFleet};
 use orlop::host::scheduler::grpc;
@@ -20,6 +20,7 @@ use orlop_cloud::artifact::UploadStore;
 use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::FleetStore;
 use orlop_core::spec::flow::ResourceTemplates;
+use orlop_core::spec::job::StepBackend;
 use orlop_core::testing::fleet_store::MemoryFleet;
 
 /// The zone of a worker that runs containers.
@@ -69,7 +70,7 @@ pub(crate) fn substrate_by(
 ) -> FleetSubstrate {
     let tenant: TenantName = tenant.parse().expect("a tenant");
     let fleet = ServerFleet::new(handle.clone(), tenant.clone());
-    let facts = FlowFacts { templates, backend, ..FlowFacts::new(tenant) };
+    let facts = FlowFacts { templates: templates.map(Arc::new), backend, ..FlowFacts::new(tenant) };
     FleetSubstrate::new(Arc::new(fleet), facts)
 }
 

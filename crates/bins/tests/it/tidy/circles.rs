@@ -15,7 +15,7 @@ type Module = Vec<String>;
 
 /// Modules that lie in circles, at most, by crate. Lower a number whenever you can.
 const MOST: [(&str, usize); 6] =
-    [("bins", 66), ("cloud", 44), ("core", 21), ("dag", 18), ("k8s", 46), ("scheduler", 22)];
+    [("bins", 66), ("cloud", 44), ("core", 20), ("dag", 18), ("k8s", 46), ("scheduler", 22)];
 
 /// The module of a file below `src`; none where only tests or programs are made of it.
 fn module_of(path: &str) -> Option<Module> {

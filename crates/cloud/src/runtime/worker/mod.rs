@@ -73,6 +73,11 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     /// `process`, `docker` or `noop`.
     fn kind(&self) -> &'static str;
 
+    /// Whether it runs steps of flows ([`Run::step`](orlop_core::task::Run::step)). The agent gives them to no runtime that does not.
+    fn runs_steps(&self) -> bool {
+        false
+    }
+
     /// Starts an attempt. Returns at once; what becomes of it is reported, an attempt that cannot start too
     /// ([`TaskEnd::StartFailed`](orlop_core::task::TaskEnd::StartFailed)).
     fn start(&self, plan: AttemptPlan);

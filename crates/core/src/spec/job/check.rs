@@ -39,6 +39,9 @@ impl JobSpec {
         found.places(self);
         found.times(self);
         found.retry(&self.retry);
+        if self.step.is_some() {
+            found.step(self);
+        }
         if let Some(array) = &self.array {
             found.array(array, self.gang.is_some());
         }
@@ -46,7 +49,14 @@ impl JobSpec {
             found.gang(gang);
         }
         let size = self.encode().len();
-        found.most("", size as u64, SPEC_MAX as u64, "bytes");
+        if self.step.is_some() && size > SPEC_MAX {
+            let message = format!(
+                "has {size} bytes with its inputs, at most {SPEC_MAX} can be sent to a worker; move data into an artifact"
+            );
+            found.say("step", message);
+        } else {
+            found.most("", size as u64, SPEC_MAX as u64, "bytes");
+        }
         found.errors.or(())
     }
 }
@@ -155,7 +165,7 @@ impl Checker {
         }
         match (spec.command.is_empty(), &spec.script) {
             (false, Some(_)) => self.say("script", "stands beside a command; use one of the two"),
-            (true, None) if spec.runtime == Runtime::Process => {
+            (true, None) if spec.runtime == Runtime::Process && spec.step.is_none() => {
                 self.say("command", "is missing; use a command or a script");
             }
             _ => {}
@@ -377,6 +387,20 @@ impl Checker {
         }
         if retry.jitter_milli > 1000 {
             self.say("retry.jitter", format!("is {}; use 0 to 1", f64::from(retry.jitter_milli) / 1000.0));
+        }
+    }
+
+    /// What a step brings with it has no other place.
+    fn step(&mut self, spec: &JobSpec) {
+        let others = [
+            ("command", !spec.command.is_empty()),
+            ("script", spec.script.is_some()),
+            ("image", spec.image.is_some()),
+            ("array", spec.array.is_some()),
+            ("gang", spec.gang.is_some()),
+        ];
+        for (field, _) in others.into_iter().filter(|(_, is_set)| *is_set) {
+            self.say(field, "cannot be combined with `step`; use one of the two");
         }
     }
 

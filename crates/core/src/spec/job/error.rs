@@ -43,7 +43,10 @@ impl SpecErrors {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
         let hides = |unread: &str, path: &str| {
-            within(path, unread) || within(unread, path) || (unread == "runtime" && matches!(path, "command" | "image"))
+            within(path, unread)
+                || within(unread, path)
+                || (unread == "runtime" && matches!(path, "command" | "image"))
+                || (within(unread, "step") && path == "command")
         };
         for error in rules.list {
             if !unread.iter().any(|unread| hides(unread, &error.path)) {

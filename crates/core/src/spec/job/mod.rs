@@ -9,11 +9,13 @@ mod part;
 mod place;
 pub mod placeholder;
 mod read;
+mod step;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -28,6 +30,7 @@ pub use part::{
 };
 pub use place::{GpuKind, Gpus, KINDS_MAX, Prefer, Requires, Resources, extra_variable};
 use read::{Object, Read, deserialize_as_read};
+pub use step::{FlowStep, StepBackend};
 
 use crate::id::TenantName;
 use crate::task::{Demand, Priority, Run};
@@ -89,6 +92,10 @@ pub struct JobSpec {
     /// What runs the script; absent = `/bin/sh`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
+    /// An attempt of a flow's step in place of a command, set by `orlop flow submit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub step: Option<Arc<FlowStep>>,
     /// Variables of its environment, at most 512; `ORLOP_*` is reserved.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, place::Scalar>", extend("maxProperties" = 512)))]
@@ -208,6 +215,7 @@ impl Default for JobSpec {
             command: Vec::new(),
             script: None,
             shell: None,
+            step: None,
             env: BTreeMap::new(),
             working_dir: None,
             placeholders: true,
@@ -262,6 +270,7 @@ impl Read for JobSpec {
             command: object.or("command", default.command, errors),
             script: object.or("script", default.script, errors),
             shell: object.or("shell", default.shell, errors),
+            step: object.or("step", default.step, errors),
             env: object.by("env", default.env, errors, place::texts),
             working_dir: object.or("working_dir", default.working_dir, errors),
             placeholders: object.or("placeholders", default.placeholders, errors),
@@ -334,7 +343,7 @@ impl JobSpec {
     }
 
     /// The canonical form: JSON without blanks, fields in the order of the contract, defaults left out, amounts as
-    /// numbers. Equal specifications have equal bytes, whatever they were written as.
+    /// numbers. Equal specifications have equal bytes, whatever they were written as; the objects in a step keep their order.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         // Writing to memory fails for maps whose keys are no texts; here all keys are.
@@ -390,6 +399,7 @@ impl JobSpec {
     pub fn run(&self) -> Run {
         Run {
             argv: self.program(),
+            step: self.step.clone(),
             env: self.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             working_dir: self.working_dir.clone(),
             cpu_m: self.resources.cpu_m,

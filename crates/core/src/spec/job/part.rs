@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::error::SpecErrors;
 use super::index::Indices;
 use super::place::bytes;
-use super::read::{Object, Read, deserialize_as_read, wrong};
+use super::read::{Object, Read, deserialize_as_read, read_named, wrong};
 use crate::named::named_enum;
 
 named_enum! {
@@ -85,21 +85,6 @@ named_enum! {
         Fail = "fail",
     }
 }
-
-macro_rules! read_named {
-    ($($name:ty),+ $(,)?) => {
-        $(impl $crate::spec::job::read::Read for $name {
-            fn read(
-                value: &serde_json::Value,
-                path: &str,
-                errors: &mut $crate::spec::job::error::SpecErrors,
-            ) -> Option<Self> {
-                $crate::spec::job::read::named(value, path, errors)
-            }
-        })+
-    };
-}
-pub(super) use read_named;
 
 read_named!(Runtime, Pull, SecretAs, RetryOn, Overlap, OnFull);
 

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::error::SpecErrors;
-use super::part::read_named;
-use super::read::{Object, Read, amount, deserialize_as_read, shown, wrong};
+use super::read::{Object, Read, amount, deserialize_as_read, read_named, shown, wrong};
 use crate::hardware::gpu::{ModelKey, Vendor};
 use crate::hardware::placement::{LabelExpr, Operator};
 use crate::quantity::Step;

@@ -37,6 +37,22 @@ macro_rules! deserialize_as_read {
 }
 pub(super) use deserialize_as_read;
 
+/// Implements [`Read`] for closed sets of values.
+macro_rules! read_named {
+    ($($name:ty),+ $(,)?) => {
+        $(impl $crate::spec::job::read::Read for $name {
+            fn read(
+                value: &serde_json::Value,
+                path: &str,
+                errors: &mut $crate::spec::job::error::SpecErrors,
+            ) -> Option<Self> {
+                $crate::spec::job::read::named(value, path, errors)
+            }
+        })+
+    };
+}
+pub(super) use read_named;
+
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

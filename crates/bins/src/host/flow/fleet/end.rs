@@ -3,9 +3,10 @@
 use orlop_core::attempt::{AttemptEnd, AttemptKey, EndResult};
 use orlop_core::machine::job::JobState;
 
-use super::order::END;
 use super::port::JobEnd;
 
+/// Output of the job that says how the attempt ended.
+pub const END: &str = "flow_step_end";
 /// Reason of a job that was given up after too many losses.
 const LOST: &str = "infra_limit";
 

@@ -1,7 +1,8 @@
-//! From an attempt of a step to a job of the fleet: resources, conditions on workers, secrets, labels, and the order for the
-//! worker. A translation may narrow a need, never weaken it.
+//! From an attempt of a step to a job of the fleet: resources, conditions on workers, secrets and labels. A translation may narrow a
+//! need, never weaken it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use orlop_cloud::runtime::plan::env::EnvSource;
 use orlop_cloud::runtime::plan::request::GPU;
@@ -13,12 +14,18 @@ use orlop_core::error::Problem;
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::TenantName;
 use orlop_core::spec::flow::ResourceTemplates;
-use orlop_core::spec::job::{ArtifactIn, ArtifactOut, GpuKind, Gpus, JobSpec, Resources, SecretAs, SecretRef};
+use orlop_core::spec::job::{
+    ArtifactIn, ArtifactOut, FlowStep, GpuKind, Gpus, JobSpec, Resources, SecretAs, SecretRef, StepBackend,
+};
 use serde_json::Value;
 
 use super::label::labels;
-use super::order::{COMMAND, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 use super::place::{invalid, priority, requires};
+
+/// Folder in the job's directory with the artifacts that the step needs, as a store of artifacts has them.
+pub const GIVEN: &str = ".given";
+/// The same for artifacts that the step leaves.
+pub const LEFT: &str = ".left";
 
 /// Added to the grace of a pod: time to clean up and to report the end.
 const MARGIN_MS: u64 = 10_000;
@@ -31,7 +38,7 @@ pub struct FlowFacts {
     /// Whose flow it is.
     pub tenant: TenantName,
     /// Its claims and ConfigMaps.
-    pub templates: Option<ResourceTemplates>,
+    pub templates: Option<Arc<ResourceTemplates>>,
     /// What runs the containers of its steps.
     pub backend: StepBackend,
     /// Follows the flow through logs and events.
@@ -59,14 +66,13 @@ pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSp
         requires.features.insert("docker".to_owned());
     }
     let grace = u64::try_from(template.pod.grace.as_millis()).unwrap_or(u64::MAX);
-    let order = StepOrder::new(attempt.clone(), facts.templates.clone(), facts.backend).encode()?;
+    let step = FlowStep { attempt: attempt.clone(), templates: facts.templates.clone(), backend: facts.backend };
     let spec = JobSpec {
         name: attempt.job_name.clone(),
         labels: labels(attempt),
         tenant: Some(facts.tenant.clone()),
         correlation_id: facts.correlation_id.clone(),
-        command: vec![COMMAND.to_owned()],
-        env: BTreeMap::from([(VARIABLE.to_owned(), order)]),
+        step: Some(Arc::new(step)),
         secret_refs: secrets(&template)?,
         resources: resources(&template)?,
         requires,
@@ -210,8 +216,6 @@ fn secrets(template: &JobTemplate) -> Result<Vec<SecretRef>, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use orlop_core::attempt::AttemptKey;
     use serde_json::json;
 
@@ -250,11 +254,10 @@ mod tests {
     fn an_attempt_is_one_job_without_retries_of_its_own() {
         let spec = of(json!({ "containers": [main(json!({}))] }), json!({})).unwrap();
         assert_eq!((spec.retries, spec.timeout_ms, spec.grace_ms), (0, 0, 40_000));
-        assert_eq!(spec.command, [COMMAND]);
         assert_eq!(super::super::label::key(&spec.labels).unwrap().to_string(), "u/s-i4/2");
         assert!(spec.requires.features.contains("docker"));
-        let order = StepOrder::decode(&spec.env[VARIABLE]).unwrap();
-        assert_eq!(order.attempt.job_name, spec.name);
+        let step = spec.step.unwrap();
+        assert_eq!((&step.attempt.job_name, step.backend), (&spec.name, StepBackend::Docker));
         let process =
             job_spec(&attempt(json!({ "containers": [main(json!({}))] }), json!({})), &facts(StepBackend::Process));
         assert!(process.unwrap().requires.features.is_empty());
@@ -287,6 +290,14 @@ mod tests {
         let volumes = json!([{ "name": "v", "secret": { "secretName": "tls" } }]);
         let error = of(json!({ "containers": [main(json!({}))], "volumes": volumes }), json!({})).unwrap_err();
         assert!(error.message.contains("name its keys"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_step_that_no_worker_can_be_sent_is_refused() {
+        let container = json!({ "name": "main", "image": "x", "command": ["echo", "x".repeat(300_000)] });
+        let error = of(json!({ "containers": [container] }), json!({})).unwrap_err();
+        assert_eq!(error.reason, Some("TemplateInvalid"));
+        assert!(error.message.contains("step: has 30") && error.message.contains("into an artifact"), "{error}");
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! What the server keeps of a flow beside its object and its state.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use orlop_core::error::{Class, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::journal::FlowRecord;
+use orlop_core::spec::job::StepBackend;
 use serde::{Deserialize, Serialize};
 
 use crate::host::flow::RecordOptions;
-use crate::host::flow::fleet::{FlowFacts, StepBackend};
+use crate::host::flow::fleet::FlowFacts;
 
 /// What the server must know to go on with a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,7 +74,7 @@ pub(super) fn tenant(record: &FlowRecord) -> Result<TenantName, Problem> {
 pub(super) fn facts(record: &FlowRecord) -> Result<FlowFacts, Problem> {
     let driver = Driver::of(record)?;
     Ok(FlowFacts {
-        templates: record.flow.spec.resource_templates.clone(),
+        templates: record.flow.spec.resource_templates.clone().map(Arc::new),
         backend: driver.backend,
         correlation_id: driver.correlation_id,
         ..FlowFacts::new(tenant(record)?)

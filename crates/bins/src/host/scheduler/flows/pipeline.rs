@@ -3,12 +3,12 @@
 use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, MAX_PAGE, Page, Paged, Pipeline, Record, part};
+use orlop_core::spec::job::StepBackend;
 use serde_json::{Value, json};
 
 use super::Flows;
 use super::submit::unavailable;
 use crate::host::flow::Definition;
-use crate::host::flow::fleet::StepBackend;
 use crate::host::scheduler::error::not_found;
 use orlop_core::ports::bus::EventBody;
 

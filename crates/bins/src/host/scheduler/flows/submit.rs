@@ -9,6 +9,7 @@ use orlop_core::error::{Class, Code, FieldError, Problem};
 use orlop_core::event::FlowEvent;
 use orlop_core::id::{TenantName, dns1123_subdomain};
 use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::job::StepBackend;
 use orlop_dag::manifest::substrate::{Runtime, Target};
 use orlop_dag::manifest::{Limits, Report, Severity, TextLimits};
 use serde_json::Value;
@@ -17,7 +18,6 @@ use super::drive::{parts, run};
 use super::facts::Driver;
 use super::pipeline::definition_text;
 use super::{Flows, Inner};
-use crate::host::flow::fleet::StepBackend;
 use crate::host::flow::{Definition, FlowHost, NoConfigMaps, Submission, definitions, flow_name, record};
 
 /// A flow that is submitted.

@@ -8,12 +8,12 @@ use orlop_core::ports::bus::{Delivery, EventBody, SubjectFilter, Subscription as
 use orlop_core::ports::fleet_store::{
     Approval, Documents as _, EntryFilter, FleetFlow, FleetReads as _, FlowStep, Kind, Page,
 };
+use orlop_core::spec::job::StepBackend;
 use orlop_core::spec::status::Decision;
 use serde_json::{Value, json};
 
 use super::submit::read_definition;
 use super::*;
-use crate::host::flow::fleet::StepBackend;
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::scheduler::tests::fixture::{Fixture, until};
 

@@ -4,11 +4,13 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::durable::{Durable, replace};
 use orlop_cloud::runtime::worker::{AttemptPlan, Cause, Started};
 use orlop_core::error::{Class, Problem};
+use orlop_core::spec::job::FlowStep;
 use orlop_core::task::TaskRef;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -98,9 +100,10 @@ impl StepDir {
         write(&self.file("plan.json"), &bare)
     }
 
-    /// The plan that an earlier agent wrote down, without the values of secrets.
-    pub(super) fn plan(&self) -> io::Result<Option<AttemptPlan>> {
-        read(&self.file("plan.json"))
+    /// The plan that an earlier agent wrote down, without the values of secrets, and the step that it is of.
+    pub(super) fn plan(&self) -> io::Result<Option<(AttemptPlan, Arc<FlowStep>)>> {
+        let plan: Option<AttemptPlan> = read(&self.file("plan.json"))?;
+        Ok(plan.and_then(|plan| plan.run.step.clone().map(|step| (plan, step))))
     }
 
     /// Whether all was prepared, so that an agent that starts later can go on.
@@ -159,6 +162,7 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use orlop_core::id::{Epoch, JobId};
+    use orlop_core::task::Run;
 
     use super::*;
 
@@ -182,7 +186,13 @@ mod tests {
         assert!(dir.ending().unwrap().is_none() && dir.started().unwrap().is_none() && !dir.is_prepared().unwrap());
         dir.write_ending(&ending).unwrap();
         assert_eq!(dir.ending().unwrap(), Some(ending));
-        let mut plan = AttemptPlan::new(id, std::sync::Arc::default());
+        let step = serde_json::json!({ "attempt": {
+            "key": { "flow": "u", "step": "s", "attempt": 1 }, "flow_name": "f", "namespace": "default", "job_name": "f-s",
+            "template": {}, "inputs": [], "output_files": [], "output_artifacts": [],
+        } });
+        let step: Arc<FlowStep> = serde_json::from_value(step).unwrap();
+        let run = Run { step: Some(Arc::clone(&step)), ..Run::default() };
+        let mut plan = AttemptPlan::new(id, Arc::new(run));
         plan.secrets.push(orlop_cloud::runtime::worker::Secret {
             name: "db".to_owned(),
             value: "hunter2".to_owned(),
@@ -191,7 +201,8 @@ mod tests {
         });
         dir.write_plan(&plan).unwrap();
         assert!(!fs::read_to_string(dir.file("plan.json")).unwrap().contains("hunter2"));
-        assert_eq!(dir.plan().unwrap().unwrap().secrets[0].value, "");
+        let (plan, read) = dir.plan().unwrap().unwrap();
+        assert_eq!((plan.secrets[0].value.as_str(), read), ("", step));
         fs::write(dir.file("plan.json"), "").unwrap();
         assert!(dir.plan().unwrap().is_none(), "the machine lost its power");
         fs::remove_file(dir.file("plan.json")).unwrap();

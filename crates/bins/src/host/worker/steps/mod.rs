@@ -1,5 +1,5 @@
-//! Steps of flows on a worker: jobs with the command `orlop-step`. Each is one attempt, which runs here as in a flow on one machine,
-//! with the same substrate and the same runtimes under it; its output and its end are those of its job. Knows no server.
+//! Steps of flows on a worker: jobs that have a step in place of a command. Each is one attempt, which runs here as in a flow on one
+//! machine, with the same substrate and the same runtimes under it; its output and its end are those of its job. Knows no server.
 //!
 //! The work of a step is below the directory of its job, which goes when it has ended. The artifacts that it needs were put beside it,
 //! and those that it leaves are stored from there. Claims of a flow are in the worker's directory of flows, so that later steps on
@@ -23,11 +23,13 @@ use orlop_cloud::runtime::plan::{JobTemplate, TemplatePolicy};
 use orlop_cloud::runtime::process::{ProcessOptions, ProcessRuntime as Pods, ResourceLimits, RoleProgram};
 use orlop_cloud::runtime::worker::process::ProcessRuntime;
 use orlop_cloud::runtime::worker::{
-    AttemptEvents, AttemptPlan, Cause, InUse, JobRuntime, Remains, RemainsState, Started,
+    AttemptEnd as JobEnd, AttemptEvents, AttemptPlan, Cause, InUse, JobRuntime, LogTotals, Remains, RemainsState,
+    Started,
 };
 use orlop_core::backoff::{Backoff, Growth};
 use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::Substrate;
+use orlop_core::spec::job::{FlowStep, StepBackend};
 use orlop_core::task::TaskRef;
 use orlop_dag::manifest::substrate::Runtime;
 use tokio::runtime::Handle;
@@ -37,7 +39,6 @@ use tokio::task::{AbortHandle, JoinHandle};
 use self::files::StepDir;
 use self::step::Step;
 pub(super) use self::volumes::remove_unused as remove_unused_claims;
-use crate::host::flow::fleet::{COMMAND, StepBackend, StepOrder, VARIABLE};
 use crate::host::local::LocalSetup;
 
 /// Pause before the next try of what cannot be done now.
@@ -125,9 +126,9 @@ impl StepRuntime {
     }
 
     /// Has a step followed; nothing where it is already.
-    fn follow(&self, plan: AttemptPlan, known: Option<u64>) {
+    fn follow(&self, plan: AttemptPlan, step: Arc<FlowStep>, known: Option<u64>) {
         let shared = Arc::clone(&self.shared);
-        self.spawn(plan.id, |commands| Step::new(shared, plan, commands, known).run());
+        self.spawn(plan.id, |commands| Step::new(shared, plan, step, commands, known).run());
     }
 
     /// Spawns the task of a step, which takes itself from the list; nothing where there is one.
@@ -181,16 +182,16 @@ impl Shared {
         } else {
             return Ok(());
         };
-        Err(Problem::new(Class::Invalid, why).with_reason("StepsUnsupported"))
+        Err(unsupported(why))
     }
 
     /// Ends what is left of a step, however long that takes, and has it forgotten.
-    async fn clean_up(&self, plan: &AttemptPlan, substrate: Option<Arc<dyn Substrate>>) {
+    async fn clean_up(&self, plan: &AttemptPlan, step: &FlowStep, substrate: Option<Arc<dyn Substrate>>) {
         let mut tries = 0;
         let dir = self.dir(&plan.id);
         // Without a directory of attempts there is nothing to end.
         while dir.has_attempts().unwrap_or(true)
-            && let Err(error) = self.try_clean_up(plan, substrate.clone()).await
+            && let Err(error) = self.try_clean_up(plan, step, substrate.clone()).await
         {
             let (directory, error) = (dir.path().display(), error.chain());
             tracing::warn!(attempt = %plan.id, %directory, error, "cannot clean up an ended step; trying again");
@@ -199,13 +200,17 @@ impl Shared {
         }
     }
 
-    async fn try_clean_up(&self, plan: &AttemptPlan, substrate: Option<Arc<dyn Substrate>>) -> Result<(), Problem> {
-        let order = step_order(plan)?;
-        let key = &order.attempt.key;
+    async fn try_clean_up(
+        &self,
+        plan: &AttemptPlan,
+        step: &FlowStep,
+        substrate: Option<Arc<dyn Substrate>>,
+    ) -> Result<(), Problem> {
+        let key = &step.attempt.key;
         let substrate = match substrate {
             Some(substrate) => substrate,
             None => {
-                let substrate = self.substrate(&order, plan, None, None).await?;
+                let substrate = self.substrate(plan, step, None, None).await?;
                 substrate.cancel(key, Some(Duration::ZERO)).await?;
                 drop(substrate.next().await);
                 substrate
@@ -217,18 +222,18 @@ impl Shared {
     /// The substrate of a step.
     async fn substrate(
         &self,
-        order: &StepOrder,
         plan: &AttemptPlan,
+        step: &FlowStep,
         secrets: Option<PathBuf>,
         group: Option<&Path>,
     ) -> Result<Arc<dyn Substrate>, Problem> {
-        let spec = &order.attempt;
+        let spec = &step.attempt;
         let setup = LocalSetup {
-            runtime: match order.backend {
+            runtime: match step.backend {
                 StepBackend::Docker => Runtime::ByImage,
                 StepBackend::Process => Runtime::Process,
             },
-            volumes_dir: Some(self.volumes(order)?),
+            volumes_dir: Some(self.volumes(step)?),
             secrets_dir: secrets,
             // Flows of the same name may be of several tenants.
             prefix: format!("{}-", plan.id),
@@ -243,28 +248,23 @@ impl Shared {
     }
 
     /// The directory of the claims of a step's flow.
-    fn volumes(&self, order: &StepOrder) -> Result<PathBuf, Problem> {
-        let spec = &order.attempt;
+    fn volumes(&self, step: &FlowStep) -> Result<PathBuf, Problem> {
+        let spec = &step.attempt;
         below(&self.options.flows, &spec.key.flow)?;
         Ok(volumes::of(&below(&self.options.flows, &spec.namespace)?, &spec.key.flow))
     }
 }
 
-/// What a plan says of its step.
-fn step_order(plan: &AttemptPlan) -> Result<StepOrder, Problem> {
-    let text = plan.run.env.iter().find(|(name, _)| name == VARIABLE).map(|(_, text)| text.as_str());
-    let missing = || {
-        let message = format!(
-            "the job has the command `{COMMAND}` and no variable `{VARIABLE}`; submit steps with `orlop flow submit`"
-        );
-        Problem::new(Class::Invalid, message).with_reason("TemplateInvalid")
-    };
-    StepOrder::decode(text.ok_or_else(missing)?)
+/// That a step cannot run here, and why.
+fn unsupported(why: &str) -> Problem {
+    Problem::new(Class::Invalid, why).with_reason("StepsUnsupported")
 }
 
-/// Whether an attempt is a step of a flow.
-fn is_step(plan: &AttemptPlan) -> bool {
-    plan.run.argv.first().is_some_and(|program| program == COMMAND)
+/// The end of a step whose job is for a runtime that runs no steps.
+pub(super) fn refused() -> JobEnd {
+    let why = "this worker cannot run the step: its runtime runs no steps of flows; run steps on a worker that runs processes \
+               under a supervisor";
+    end::job_end(&end::refused(&unsupported(why)), None, None, LogTotals::default())
 }
 
 /// A directory below another one, by a plain name.
@@ -282,8 +282,15 @@ impl JobRuntime for StepRuntime {
         self.shared.jobs.kind()
     }
 
+    fn runs_steps(&self) -> bool {
+        true
+    }
+
     fn start(&self, plan: AttemptPlan) {
-        if is_step(&plan) { self.follow(plan, None) } else { self.shared.jobs.start(plan) }
+        match plan.run.step.clone() {
+            Some(step) => self.follow(plan, step, None),
+            None => self.shared.jobs.start(plan),
+        }
     }
 
     fn end(&self, id: TaskRef, cause: Cause, grace: Duration) {
@@ -313,13 +320,11 @@ impl JobRuntime for StepRuntime {
     }
 
     async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), Problem> {
-        match self.shared.dir(&id).plan()? {
-            Some(plan) => {
-                self.follow(plan, Some(after_seq));
-                Ok(())
-            }
-            None => self.shared.jobs.adopt(id, after_seq).await,
+        if let Some((plan, step)) = self.shared.dir(&id).plan()? {
+            self.follow(plan, step, Some(after_seq));
+            return Ok(());
         }
+        self.shared.jobs.adopt(id, after_seq).await
     }
 
     async fn remove(&self, id: TaskRef) -> Result<(), Problem> {
@@ -327,10 +332,10 @@ impl JobRuntime for StepRuntime {
             // Its own task does it.
             return Ok(());
         }
-        let Some(plan) = self.shared.dir(&id).plan()? else { return self.shared.jobs.remove(id).await };
+        let Some((plan, step)) = self.shared.dir(&id).plan()? else { return self.shared.jobs.remove(id).await };
         let shared = Arc::clone(&self.shared);
         let task = self.spawn(id, |_| async move {
-            shared.clean_up(&plan, None).await;
+            shared.clean_up(&plan, &step, None).await;
             if let Err(error) = shared.jobs.remove(id).await {
                 tracing::warn!(attempt = %id, error = error.chain(), "cannot remove the directory of an ended step");
             }

@@ -15,12 +15,12 @@ use orlop_core::attempt::{ArtifactDelivery, ArtifactSource, AttemptEnd, AttemptS
 use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
+use orlop_core::spec::job::FlowStep;
 use tokio::sync::mpsc;
 
 use super::files::{EndCause, Ending, StepDir};
 use super::output::{Output, exceeds};
-use super::{RETRY_BACKOFF, RETRY_DELAY, Shared, StepCommand, end, step_order, volumes};
-use crate::host::flow::fleet::StepOrder;
+use super::{RETRY_BACKOFF, RETRY_DELAY, Shared, StepCommand, end, volumes};
 use crate::host::flow::resource_name;
 use crate::host::home::RunDir;
 
@@ -33,6 +33,7 @@ const OUTPUT_DELAY: Duration = Duration::from_millis(50);
 pub(super) struct Step {
     shared: Arc<Shared>,
     plan: AttemptPlan,
+    step: Arc<FlowStep>,
     dir: StepDir,
     commands: mpsc::UnboundedReceiver<StepCommand>,
     /// Output up to this chunk was handed on by an agent before this one, which began the step; none: it is new.
@@ -55,6 +56,7 @@ impl Step {
     pub(super) fn new(
         shared: Arc<Shared>,
         plan: AttemptPlan,
+        step: Arc<FlowStep>,
         commands: mpsc::UnboundedReceiver<StepCommand>,
         known: Option<u64>,
     ) -> Self {
@@ -64,6 +66,7 @@ impl Step {
         Self {
             shared,
             plan,
+            step,
             dir,
             commands,
             known,
@@ -81,7 +84,7 @@ impl Step {
     pub(super) async fn run(mut self) {
         let end = self.end().await;
         let job = self.job_end(end).await;
-        let Self { shared, plan, mut substrate, .. } = self;
+        let Self { shared, plan, step, mut substrate, .. } = self;
         let (id, outcome) = (plan.id, job.outcome);
         if plan.run.keep {
             // The agent removes it when it has stored the artifacts.
@@ -92,7 +95,7 @@ impl Step {
         shared.events.flush();
         // Only now: an agent that is killed before finds the same end again.
         if !plan.run.keep {
-            shared.clean_up(&plan, substrate).await;
+            shared.clean_up(&plan, &step, substrate).await;
             shared.jobs.resources_of(id).retire(outcome);
             shared.live().remove(&id);
         }
@@ -193,21 +196,20 @@ impl Step {
 
     /// The time the step gets from being asked to end to being killed: its own, unless it is to have less.
     fn grace(&self, asked: Duration) -> Option<Duration> {
-        let order = step_order(&self.plan).ok()?;
-        let template = JobTemplate::read(&order.attempt.template, &TemplatePolicy::default());
+        let template = JobTemplate::read(&self.step.attempt.template, &TemplatePolicy::default());
         template.is_ok_and(|template| asked < template.pod.grace).then_some(asked)
     }
 
     /// Runs the attempt to its end, or takes up the one that runs.
     async fn attempt(&mut self) -> Result<AttemptEnd, Problem> {
-        let order = step_order(&self.plan)?;
-        let volumes = self.shared.volumes(&order)?;
+        let step = Arc::clone(&self.step);
+        let volumes = self.shared.volumes(&step)?;
         let substrate = match &self.substrate {
             Some(substrate) => Arc::clone(substrate),
-            None => self.open(&order, &volumes).await?,
+            None => self.open(&step, &volumes).await?,
         };
         let end = tokio::select! {
-            end = self.drive(&order.attempt, substrate.as_ref()) => end?,
+            end = self.drive(&step.attempt, substrate.as_ref()) => end?,
             never = volumes::use_them(&volumes) => match never {},
         };
         export_outputs(&end, &self.dir).await?;
@@ -215,8 +217,8 @@ impl Step {
     }
 
     /// Prepares everything that the attempt needs, or finds what an earlier agent prepared.
-    async fn open(&mut self, order: &StepOrder, volumes: &Path) -> Result<Arc<dyn Substrate>, Problem> {
-        let (shared, spec) = (Arc::clone(&self.shared), &order.attempt);
+    async fn open(&mut self, step: &FlowStep, volumes: &Path) -> Result<Arc<dyn Substrate>, Problem> {
+        let (shared, spec) = (Arc::clone(&self.shared), &step.attempt);
         let run = self.dir.run();
         let own = shared.jobs.resources_of(self.plan.id);
         let secrets = match self.known {
@@ -225,12 +227,12 @@ impl Step {
                 self.report_start(self.dir.started()?)?;
                 own.secrets()
             }
-            None => self.prepare(order, &run, volumes).await?,
+            None => self.prepare(step, &run, volumes).await?,
         };
         let group = own.make_group(&self.plan.run)?;
-        let substrate = shared.substrate(order, &self.plan, secrets, group.as_deref()).await?;
+        let substrate = shared.substrate(&self.plan, step, secrets, group.as_deref()).await?;
         if !self.is_accepted {
-            resources(order, substrate.as_ref(), volumes).await?;
+            resources(step, substrate.as_ref(), volumes).await?;
         }
         if self.output.is_none() {
             let directory = run.logs().join(spec.key.instance());
@@ -244,12 +246,12 @@ impl Step {
     }
 
     /// Makes the directory of a step with all that it needs; gives that of its secrets, where it has any.
-    async fn prepare(&mut self, order: &StepOrder, run: &RunDir, volumes: &Path) -> Result<Option<PathBuf>, Problem> {
+    async fn prepare(&mut self, step: &FlowStep, run: &RunDir, volumes: &Path) -> Result<Option<PathBuf>, Problem> {
         self.shared.check(&self.plan)?;
         self.dir.make()?;
         self.dir.write_plan(&self.plan)?;
         if let Some(given) = &self.plan.artifacts {
-            import_inputs(&order.attempt.inputs, run, &StepDir::input_dir(given)).await?;
+            import_inputs(&step.attempt.inputs, run, &StepDir::input_dir(given)).await?;
         }
         fs::create_dir_all(volumes)?;
         let secrets = self.shared.jobs.resources_of(self.plan.id).write_secrets(&self.plan.secrets)?;
@@ -407,12 +409,13 @@ async fn export_outputs(end: &AttemptEnd, dir: &StepDir) -> Result<(), Problem> 
 }
 
 /// Makes the ConfigMaps of the flow for this attempt, and its claims on this worker if they are not there.
-async fn resources(order: &StepOrder, substrate: &dyn Substrate, volumes: &Path) -> Result<(), Problem> {
-    let Some(templates) = &order.templates else { return Ok(()) };
-    let spec = &order.attempt;
+async fn resources(step: &FlowStep, substrate: &dyn Substrate, volumes: &Path) -> Result<(), Problem> {
+    let Some(templates) = &step.templates else { return Ok(()) };
+    let spec = &step.attempt;
     let owner =
         FlowOwner { uid: spec.key.flow.to_string(), name: spec.flow_name.clone(), namespace: spec.namespace.clone() };
-    let configs = ResourceTemplates { volume_claim_templates: Vec::new(), ..templates.clone() };
+    let config_map_templates = templates.config_map_templates.clone();
+    let configs = ResourceTemplates { config_map_templates, ..ResourceTemplates::default() };
     substrate.ensure_resources(&owner, &configs).await?;
     for template in &templates.volume_claim_templates {
         let name = resource_name(&spec.flow_name, template_name(template).unwrap_or_default());

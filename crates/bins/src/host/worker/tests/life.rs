@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::GpuDevice;
+use orlop_core::attempt::{AttemptEnd, EndResult};
 use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::spec::job::SecretAs;
@@ -10,6 +11,7 @@ use orlop_core::task::{CancelReason, StartMode, TaskEnd};
 use serde_json::json;
 
 use super::fixture::{Fixture, attempt, script, shape};
+use crate::host::flow::fleet::END;
 use crate::host::worker::gpus::Gpu;
 use crate::wire::attempt::{AssignJob, CancelJob, SecretValue};
 use crate::wire::bound::OnWire as _;
@@ -41,6 +43,25 @@ async fn noops_run_through_one_slot_in_order_of_inheritance() {
     }
     fixture.until(|fixture| fixture.results.len() == 999).await;
     assert!(fixture.results.values().all(|result| result.task_end() == TaskEnd::Succeeded));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_of_a_flow_on_a_worker_that_runs_none_fails_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::new(dir.path()).await;
+    let step = json!({"attempt": {
+        "key": {"flow": "u", "step": "s", "attempt": 1}, "flow_name": "f", "namespace": "default", "job_name": "f-s",
+        "template": {}, "inputs": [], "output_files": [], "output_artifacts": [],
+    }});
+    fixture.assign(json!({"step": step}), &[1], StartMode::Now).await;
+    let result = fixture.result(1).await;
+    assert_eq!((result.task_end(), result.exit_code), (TaskEnd::Failed, Some(1)));
+    let end: AttemptEnd = serde_json::from_str(&result.outputs[END]).unwrap();
+    let EndResult::Failed { reason, message } = end.result else { panic!("{end:?}") };
+    assert_eq!(reason, "StepsUnsupported");
+    insta::assert_snapshot!(message, @"this worker cannot run the step: its runtime runs no steps of flows; run steps on a worker that runs processes under a supervisor");
+    fixture.assign(json!({"step": step, "runtime": "noop"}), &[2], StartMode::Now).await;
+    assert_eq!(fixture.result(2).await.task_end(), TaskEnd::Succeeded);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
