@@ -9,4 +9,6 @@ mod openstack;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod process;
 #[cfg(all(feature = "process", target_os = "linux"))]
+mod runtime;
+#[cfg(all(feature = "process", target_os = "linux"))]
 mod worker;

@@ -33,9 +33,8 @@ pub(crate) fn skip(test: &str, why: &str) {
 
 /// Runs a test with a bench, if there is an engine.
 pub(crate) async fn with<F: Future<Output = ()>>(test: &str, run: impl FnOnce(Arc<Bench>) -> F) {
-    match Bench::new().await {
-        Ok(bench) => tokio::time::timeout(Duration::from_secs(270), run(bench)).await.expect("the test takes too long"),
-        Err(why) => skip(test, &why),
+    if let Some(bench) = Bench::for_test(test).await {
+        tokio::time::timeout(Duration::from_secs(270), run(bench)).await.expect("the test takes too long");
     }
 }
 
@@ -146,6 +145,11 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    /// A bench, if there is an engine; else it is said that the test is skipped.
+    pub(crate) async fn for_test(test: &str) -> Option<Arc<Self>> {
+        Self::new().await.inspect_err(|why| skip(test, why)).ok()
+    }
+
     async fn new() -> Result<Arc<Self>, String> {
         let docker = client()?;
         docker.ping().await.map_err(|error| format!("no engine: {error}"))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use orlop_cloud::runtime::pod::{Mount, PodPlan, PodResult, PodRuntime as _};
 
-use super::bench::{Bench, reason, texts, with};
+use super::bench::{Bench, texts, with};
 
 /// A pod of two init containers and main, each of which writes its name to a file once.
 fn three(bench: &Bench, name: &str) -> PodPlan {
@@ -105,9 +105,9 @@ async fn starting_twice_is_starting_once() {
 }
 
 #[tokio::test]
-async fn a_pod_that_ended_while_nobody_looked_is_as_it_ended() {
-    with("a_pod_that_ended_while_nobody_looked_is_as_it_ended", |bench| async move {
-        let plan = bench.plan("alone", "echo up; sleep 0.5; echo down; exit 4");
+async fn the_end_is_when_it_ended_not_when_it_was_seen() {
+    with("the_end_is_when_it_ended_not_when_it_was_seen", |bench| async move {
+        let plan = bench.plan("alone", "echo up; sleep 0.5");
         let runtime = bench.runtime().await;
         runtime.start(&plan).await.unwrap();
         bench.until_logged(&plan.stdout, "up").await;
@@ -119,11 +119,9 @@ async fn a_pod_that_ended_while_nobody_looked_is_as_it_ended() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let runtime = bench.runtime().await;
         let exit = runtime.wait(&plan.key, &plan.directory).await.unwrap();
-        assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 4));
         let reported = u128::try_from(exit.containers[0].ended_at.millis()).unwrap();
-        assert!(reported <= ended, "when it ended, not when it was seen: {reported} {ended}");
-        assert_eq!(texts(&plan.stdout), ["up", "down"]);
-        // Told again, also when the containers are gone.
+        assert!(reported <= ended, "{reported} {ended}");
+        // It is the same when the containers are gone.
         runtime.remove(&plan.key, &plan.directory).await.unwrap();
         assert_eq!(bench.runtime().await.wait(&plan.key, &plan.directory).await.unwrap(), exit);
     })

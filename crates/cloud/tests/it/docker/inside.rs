@@ -186,28 +186,6 @@ async fn a_gpu_that_is_not_there_fails_the_pod_and_says_so() {
 }
 
 #[tokio::test]
-async fn secrets_are_in_the_environment_and_nowhere_else() {
-    with("secrets_are_in_the_environment_and_nowhere_else", |bench| async move {
-        let script = "echo got $S; echo $S > /dev/termination-log; test $S = hunter-$N-two";
-        let mut plan = bench.plan("secret", script);
-        plan.main.env = vec![("S".to_owned(), secret("hunter-1-two")), ("N".to_owned(), plain("1"))];
-        let exit = bench.run(&plan).await;
-        assert_eq!(exit.result, PodResult::Succeeded);
-        assert_eq!(texts(&plan.stdout), ["got ***"]);
-        assert_eq!(exit.containers[0].message, "***\n");
-        for file in std::fs::read_dir(&plan.directory).unwrap() {
-            let path = file.unwrap().path();
-            // What the container itself writes is on a disk that it chose.
-            if path.file_name().unwrap() != "termination-0" {
-                let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
-                assert!(!text.contains("hunter"), "{}: {text}", path.display());
-            }
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn an_engine_that_quotes_a_secret_is_not_quoted() {
     with("an_engine_that_quotes_a_secret_is_not_quoted", |bench| async move {
         let mut plan = bench.plan("quoted", "true");

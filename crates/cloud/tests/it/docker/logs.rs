@@ -33,30 +33,6 @@ async fn every_line_is_logged_once_when_hosts_come_and_go() {
 }
 
 #[tokio::test]
-async fn long_lines_and_lines_without_end_are_whole() {
-    with("long_lines_and_lines_without_end_are_whole", |bench| async move {
-        let script = "head -c 100000 /dev/zero | tr '\\0' x; echo; printf end";
-        let plan = bench.plan("long-lines", script);
-        bench.run(&plan).await;
-        let text = texts(&plan.stdout).concat();
-        assert_eq!(text, format!("{}end", "x".repeat(100_000)));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn lines_appear_while_the_container_runs() {
-    with("lines_appear_while_the_container_runs", |bench| async move {
-        let plan = bench.plan("live", "echo first; sleep 60");
-        let runtime = bench.runtime().await;
-        runtime.start(&plan).await.unwrap();
-        bench.until_logged(&plan.stdout, "first").await;
-        runtime.remove(&plan.key, &plan.directory).await.unwrap();
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn pods_of_an_attempt_may_share_their_log_files() {
     with("pods_of_an_attempt_may_share_their_log_files", |bench| async move {
         let mut one = bench.plan("one", "for i in $(seq 1 50); do echo $i; sleep 0.01; done");

@@ -8,4 +8,3 @@ mod logs;
 mod names;
 pub(crate) mod outage;
 mod outputs;
-mod sequence;

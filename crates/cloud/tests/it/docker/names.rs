@@ -1,11 +1,11 @@
-//! Names that are taken, and images that are not there.
+//! Names that are taken, images that are not there, and what images say.
 
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters as query;
 use orlop_cloud::runtime::pod::{PodResult, PodRuntime as _};
 use orlop_core::error::Class;
 
-use super::bench::with;
+use super::bench::{texts, with};
 
 #[tokio::test]
 async fn a_foreign_container_of_the_name_is_a_conflict_and_stays() {
@@ -91,6 +91,21 @@ async fn an_engine_without_a_default_network_runs_pods_without_one() {
         let networks = bench.docker.list_networks(None).await.unwrap();
         let has_default = networks.iter().any(|network| matches!(network.name.as_deref(), Some("bridge" | "podman")));
         assert_eq!(mode == "none", !has_default, "{mode}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_command_the_image_says_what_runs() {
+    with("without_a_command_the_image_says_what_runs", |bench| async move {
+        let mut plan = bench.plan("default", "");
+        (plan.main.command, plan.main.args) = (Vec::new(), Vec::new());
+        assert_eq!(bench.run(&plan).await.result, PodResult::Succeeded);
+        assert_eq!(texts(&plan.stdout), ["default"]);
+        let mut plan = bench.plan("only-args", "");
+        (plan.main.command, plan.main.args) = (Vec::new(), vec!["echo".to_owned(), "args".to_owned()]);
+        assert_eq!(bench.run(&plan).await.result, PodResult::Succeeded);
+        assert_eq!(texts(&plan.stdout), ["args"]);
     })
     .await;
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use orlop_cloud::runtime::logs::Stream;
 use orlop_cloud::runtime::logs::read::read_all;
 use orlop_cloud::runtime::pod::{
-    ContainerPlan, EnvText, HostNamespaces, Mount, PodExit, PodKey, PodPlan, PodResult, PodRuntime,
+    ContainerPlan, EnvText, HostNamespaces, PodExit, PodKey, PodPlan, PodResult, PodRuntime,
 };
 use orlop_cloud::runtime::process::{Paths, ProcessOptions, ProcessRuntime, RoleProgram};
 use orlop_core::attempt::AttemptKey;
@@ -61,24 +61,6 @@ pub(crate) struct PodFixture {
     pub(crate) plan: PodPlan,
 }
 
-/// What a script waits for: that `/orlop-go/go` is there.
-pub(crate) struct StartSignal(PathBuf);
-
-impl StartSignal {
-    /// A gate that the pod of a fixture sees.
-    pub(crate) fn of(fixture: &mut PodFixture) -> Self {
-        let source = fixture.dir.path().join("gate");
-        std::fs::create_dir(&source).unwrap();
-        let gate = Self(source.join("go"));
-        fixture.plan.main.mounts.push(Mount { source, target: "/orlop-go".to_owned(), read_only: true });
-        gate
-    }
-
-    pub(crate) fn open(&self) {
-        std::fs::write(&self.0, "").unwrap();
-    }
-}
-
 impl PodFixture {
     /// A pod of one shell command, with the best view this machine allows.
     pub(crate) fn new(script: &str) -> Self {
@@ -108,10 +90,6 @@ impl PodFixture {
 
     pub(crate) async fn stop(&self, grace: Duration) {
         in_time(self.runtime.stop(&self.plan.key, &self.plan.directory, grace)).await.unwrap();
-    }
-
-    pub(crate) async fn freeze(&self, on: bool) {
-        in_time(self.runtime.freeze(&self.plan.key, &self.plan.directory, on)).await.unwrap();
     }
 
     pub(crate) async fn run(&self) -> PodExit {

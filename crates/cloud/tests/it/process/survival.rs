@@ -1,6 +1,5 @@
 //! Exactly once, whatever is killed when.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -49,53 +48,6 @@ fn fixture() -> PodFixture {
     fixture.plan.key.attempt.step = "only".into();
     fixture.plan.stdout = fixture.plan.directory.join("out.log");
     fixture
-}
-
-#[tokio::test]
-async fn a_pod_survives_its_parent_and_is_found_by_the_next() {
-    let fixture = fixture();
-    let mut parent = parent(&fixture, "echo ready; while [ ! -e /tmp/go ]; do sleep 0.01; done; exit 6");
-    let mut said = String::new();
-    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    parent.kill().unwrap();
-    parent.wait().unwrap();
-    fixture.line("ready").await;
-    let (found, exit) = tokio::join!(fixture.start(), async {
-        let go = fixture.fetch("/tmp").await;
-        // Only the layout of a container that ended is known, so look for its place by hand.
-        assert!(go.is_err());
-        let view = std::fs::read_dir(&fixture.plan.directory).unwrap().map(|e| e.unwrap().path());
-        let view = view.into_iter().find(|path| path.to_string_lossy().contains("/view-")).unwrap();
-        std::fs::write(view.join("tmp/go"), "").unwrap();
-        fixture.wait().await
-    });
-    assert_eq!(said.trim(), format!("started {found}"));
-    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 6));
-    // The end stays known.
-    assert_eq!(fixture.wait().await, exit);
-    assert_eq!(fixture.start().await, found);
-}
-
-#[tokio::test]
-async fn a_stop_reaches_a_pod_of_a_dead_parent() {
-    let fixture = fixture();
-    let mut parent = parent(&fixture, "echo ready; sleep 1000");
-    fixture.line("ready").await;
-    parent.kill().unwrap();
-    parent.wait().unwrap();
-    fixture.stop(Duration::from_secs(30)).await;
-    assert_eq!(fixture.wait().await.result, PodResult::Cancelled);
-}
-
-#[tokio::test]
-async fn waiting_can_be_given_up_and_begun_again() {
-    let fixture = PodFixture::new("echo ready; sleep 2");
-    fixture.start().await;
-    for _ in 0..5 {
-        let wait = fixture.runtime.wait(&fixture.plan.key, &fixture.plan.directory);
-        assert!(tokio::time::timeout(Duration::from_millis(10), wait).await.is_err());
-    }
-    assert_eq!(reason(&fixture.wait().await), "Succeeded");
 }
 
 #[tokio::test]

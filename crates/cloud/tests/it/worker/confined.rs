@@ -43,9 +43,9 @@ fn of_users() -> Option<Machine> {
 fn ended(machine: &Machine, job: AttemptPlan) -> (String, AttemptEnd) {
     let id = job.id;
     machine.runtime.start(job);
-    let (story, end) = machine.reported.ended(id);
+    let (reports, end) = machine.reported.ended(id);
     let streams = [LogStream::Stdout, LogStream::Stderr, LogStream::System];
-    (streams.map(|stream| String::from_utf8(story.bytes(stream)).unwrap()).concat(), end)
+    (streams.map(|stream| String::from_utf8(reports.bytes(stream)).unwrap()).concat(), end)
 }
 
 #[test]

@@ -49,9 +49,9 @@ fn a_job_is_in_its_group_from_its_first_instruction_and_the_group_goes_with_it()
     let job = script("cat /proc/self/cgroup; exit 3");
     let id = job.id;
     machine.runtime.start(job);
-    let (story, end) = machine.reported.ended(id);
+    let (reports, end) = machine.reported.ended(id);
     assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(3)));
-    assert!(story.text().contains(&format!("orlop-{id}")), "{}", story.text());
+    assert!(reports.text().contains(&format!("orlop-{id}")), "{}", reports.text());
     assert_eq!(groups(&parent), 0);
     // What is not there is refused before a group is made for it.
     let job =
@@ -72,7 +72,7 @@ fn a_whole_group_is_killed_whatever_its_processes_hide() {
     let job = script("trap '' TERM; (env -i setsid sleep 600 &); (env -i setsid sleep 600 &); echo up; sleep 600");
     let id = job.id;
     machine.runtime.start(job);
-    machine.reported.until(id, |story| story.text().contains("up"));
+    machine.reported.until(id, |reports| reports.text().contains("up"));
     machine.runtime.end(id, Cause::Cancel, Duration::from_millis(100));
     assert_eq!(machine.reported.ended(id).1.outcome, TaskEnd::Cancelled);
     assert_eq!(groups(&parent), 0, "an empty group can be removed");
@@ -94,8 +94,8 @@ fn a_fork_bomb_ends_at_its_limit_and_goes_with_its_group() {
     let job = script("n=0; while [ $n -lt 6000 ]; do sleep 600 & n=$((n+1)); done; echo all of them");
     let id = job.id;
     machine.runtime.start(job);
-    let (story, end) = machine.reported.ended(id);
-    assert!(!story.text().contains("all of them"), "{}", story.text());
+    let (reports, end) = machine.reported.ended(id);
+    assert!(!reports.text().contains("all of them"), "{}", reports.text());
     assert_eq!(end.outcome, TaskEnd::Failed);
     assert_eq!(groups(&parent), 0, "an empty group can be removed");
 }

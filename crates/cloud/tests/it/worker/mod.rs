@@ -1,18 +1,16 @@
-//! What a worker runs, on this machine: the suite every runtime passes, and what is special to processes.
+//! What a worker runs, on this machine, beyond the suite of all that runs programs.
 
 mod bench;
 mod confined;
 #[cfg(feature = "docker")]
-mod docker;
+pub(crate) mod docker;
 mod groups;
 mod process;
 pub(crate) mod recorder;
-mod suite;
-mod supervised;
-mod trees;
+pub(crate) mod supervised;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 use orlop_cloud::runtime::worker::AttemptPlan;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
@@ -21,8 +19,11 @@ use orlop_core::task::{Run, TaskRef};
 
 use self::recorder::Recorder;
 
+/// Held by a test that must have this program to itself: its runtime takes all orphans for its own.
+pub(crate) static PROGRAM: RwLock<()> = RwLock::new(());
+
 /// An attempt that no other test of this program has.
-fn fresh() -> TaskRef {
+pub(crate) fn fresh() -> TaskRef {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let job = JobId::from_u64(NEXT.fetch_add(1, Ordering::Relaxed));
     TaskRef { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) }

@@ -1,4 +1,4 @@
-//! Remembers what a runtime tells. Owns waiting for it, with a limit.
+//! Records what a runtime reports. Owns waiting for it, with a limit.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
@@ -10,15 +10,15 @@ use orlop_core::task::{LogStream, TaskRef};
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What became of one attempt.
+/// What was reported of one attempt.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Story {
+pub(crate) struct Reports {
     pub(crate) started: Option<Started>,
     pub(crate) chunks: Vec<LogChunk>,
     pub(crate) end: Option<AttemptEnd>,
 }
 
-impl Story {
+impl Reports {
     /// All bytes of a stream.
     pub(crate) fn bytes(&self, stream: LogStream) -> Vec<u8> {
         let chunks = self.chunks.iter().filter(|chunk| chunk.stream == stream).map(|chunk| &chunk.data);
@@ -34,83 +34,83 @@ impl Story {
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    reported: Mutex<BTreeMap<TaskRef, Story>>,
-    bell: Condvar,
+    reported: Mutex<BTreeMap<TaskRef, Reports>>,
+    changed: Condvar,
     /// Whether there is room for logs.
     full: Mutex<bool>,
-    /// How often it was told that a round is over.
+    /// How often a round was over.
     flushed: Mutex<u64>,
 }
 
 impl Recorder {
-    fn note(&self, id: TaskRef, change: impl FnOnce(&mut Story)) {
+    fn note(&self, id: TaskRef, change: impl FnOnce(&mut Reports)) {
         let mut reported = self.reported.lock().unwrap();
-        let story = reported.entry(id).or_default();
-        assert!(story.end.is_none(), "told of {id} after its end");
-        change(story);
-        self.bell.notify_all();
+        let reports = reported.entry(id).or_default();
+        assert!(reports.end.is_none(), "a report of {id} after its end");
+        change(reports);
+        self.changed.notify_all();
     }
 
     pub(crate) fn set_full(&self, full: bool) {
         *self.full.lock().unwrap() = full;
     }
 
-    /// Waits until it was told that a round is over.
+    /// Waits until a round is over.
     pub(crate) fn flushed(&self) {
         let limit = Instant::now() + PATIENCE;
         let mut flushed = self.flushed.lock().unwrap();
         while *flushed == 0 {
             let left = limit.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "waited too long for the end of a round");
-            flushed = self.bell.wait_timeout(flushed, left).unwrap().0;
+            flushed = self.changed.wait_timeout(flushed, left).unwrap().0;
         }
     }
 
-    /// What was told so far.
-    pub(crate) fn so_far(&self, id: TaskRef) -> Story {
+    /// What was reported so far.
+    pub(crate) fn so_far(&self, id: TaskRef) -> Reports {
         self.reported.lock().unwrap().get(&id).cloned().unwrap_or_default()
     }
 
     /// Waits until something holds of an attempt.
-    pub(crate) fn until(&self, id: TaskRef, mut holds: impl FnMut(&Story) -> bool) -> Story {
+    pub(crate) fn until(&self, id: TaskRef, mut holds: impl FnMut(&Reports) -> bool) -> Reports {
         let limit = Instant::now() + PATIENCE;
         let mut reported = self.reported.lock().unwrap();
         loop {
-            if let Some(story) = reported.get(&id).filter(|story| holds(story)) {
-                return story.clone();
+            if let Some(reports) = reported.get(&id).filter(|reports| holds(reports)) {
+                return reports.clone();
             }
-            let over = reported.get(&id).filter(|story| story.end.is_some());
+            let over = reported.get(&id).filter(|reports| reports.end.is_some());
             assert!(over.is_none(), "{id} ended before that: {over:?}");
             let left = limit.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "waited too long for {id}: {:?}", reported.get(&id));
-            reported = self.bell.wait_timeout(reported, left).unwrap().0;
+            reported = self.changed.wait_timeout(reported, left).unwrap().0;
         }
     }
 
     /// Waits for the end of an attempt.
-    pub(crate) fn ended(&self, id: TaskRef) -> (Story, AttemptEnd) {
-        let story = self.until(id, |story| story.end.is_some());
-        let end = story.end.clone().unwrap();
-        (story, end)
+    pub(crate) fn ended(&self, id: TaskRef) -> (Reports, AttemptEnd) {
+        let reports = self.until(id, |reports| reports.end.is_some());
+        let end = reports.end.clone().unwrap();
+        (reports, end)
     }
 }
 
 impl AttemptEvents for Recorder {
     fn started(&self, id: TaskRef, started: Started) {
-        self.note(id, |story| assert!(story.started.replace(started).is_none(), "{id} started twice"));
+        self.note(id, |reports| assert!(reports.started.replace(started).is_none(), "{id} started twice"));
     }
 
     fn log(&self, id: TaskRef, chunk: LogChunk) -> LogCapacity {
-        self.note(id, |story| story.chunks.push(chunk));
+        self.note(id, |reports| reports.chunks.push(chunk));
         if *self.full.lock().unwrap() { LogCapacity::Full } else { LogCapacity::Free }
     }
 
     fn ended(&self, id: TaskRef, end: AttemptEnd) {
-        self.note(id, |story| story.end = Some(end));
+        self.note(id, |reports| reports.end = Some(end));
     }
 
     fn flush(&self) {
         *self.flushed.lock().unwrap() += 1;
-        self.bell.notify_all();
+        self.changed.notify_all();
     }
 }
