@@ -366,3 +366,24 @@ async fn an_explanation_names_no_worker_of_others() {
         assert_eq!(reported, names);
     }
 }
+
+/// Its namespace names the directory of claims on its worker.
+#[tokio::test]
+async fn a_step_of_a_flow_is_of_the_tenant_of_its_job() {
+    let fixture = Fixture::new().await;
+    fixture.tenants(None, &["own", "foreign"]).await;
+    let admin = fixture.token(None, "admin", &["*"]).await;
+    let token = fixture.token(Some(&admin), "submitter", &["own"]).await;
+    let submit = async |namespace: &str| {
+        let step = json!({"attempt": {
+            "key": {"flow": "u", "step": "s", "attempt": 1}, "flow_name": "f", "namespace": namespace, "job_name": "f-s",
+            "template": {}, "inputs": [], "output_files": [], "output_artifacts": [],
+        }});
+        fixture.ask(Ask::post("/jobs", &json!({"tenant": "own", "step": step})).token(&token)).await
+    };
+    let refused = submit("foreign").await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.text.contains("step.attempt.namespace"), "{}", refused.text);
+    assert_eq!(submit("own").await.status, 202);
+    fixture.end().await;
+}

@@ -196,6 +196,7 @@ impl Handle {
             if let Some(own) = spec.correlation_id.as_ref().filter(|_| ready.correlation_ids.len() < AUDITED) {
                 ready.correlation_ids.insert(own.clone());
             }
+            own_step(&tenant, &spec, &place)?;
             self.complete(&tenant, &mut spec);
             self.pin_inputs(&tenant, &mut spec, &place).await?;
             let mut job = Submission::of(&spec, &tenant, by.traceparent).map_err(|error| {
@@ -210,6 +211,15 @@ impl Handle {
         }
         Ok(ready)
     }
+}
+
+/// Refuses a step of another tenant's flow: its namespace names the claims on its worker.
+fn own_step(tenant: &TenantName, spec: &JobSpec, place: &str) -> Result<(), Problem> {
+    let namespace = spec.step.as_ref().map(|step| step.attempt.namespace.as_str());
+    let Some(other) = namespace.filter(|namespace| *namespace != tenant.as_str()) else { return Ok(()) };
+    let path = if place.is_empty() { String::new() } else { format!("{place}.") };
+    let message = format!("is `{other}`; use `{tenant}`, the tenant of the job");
+    Err(Problem::field(format!("{path}step.attempt.namespace"), message))
 }
 
 /// A specification as live jobs share it. There may be a million of them that wait: until one travels to a worker it is kept

@@ -68,7 +68,7 @@ async fn is_used(jobs: &Jobs, id: TaskRef, mut before: InUse) -> InUse {
 }
 
 fn logged(jobs: &Jobs, text: &str, limit: u64, on_full: OnFull) -> TaskRef {
-    let mut plan = jobs.plan(Work { grace: Duration::ZERO, ..Work::script(text) });
+    let mut plan = jobs.plan(Work { grace: Duration::from_millis(300), ..Work::script(text) });
     Arc::make_mut(&mut plan.run).log = LogPolicy { limit, on_full };
     let id = plan.id;
     jobs.begin(plan);
@@ -85,7 +85,7 @@ pub(super) async fn a_flood_is_read_to_the_limit_and_stops_nothing(jobs: Jobs) {
 }
 
 pub(super) async fn a_full_log_fails_it_or_lets_it_wait(jobs: Jobs) {
-    let id = logged(&jobs, "while :; do echo xxxxxxxxxxxxxxx; done", 100_000, OnFull::Fail);
+    let id = logged(&jobs, "trap '' TERM; while :; do echo xxxxxxxxxxxxxxx; done", 100_000, OnFull::Fail);
     let end = jobs.wait(&id).await;
     assert_eq!((end.outcome, end.reason.as_str(), end.log.bytes), (TaskEnd::Failed, "log_limit", 100_000));
     // There is no room in the outbox: the program waits, and goes on when there is.

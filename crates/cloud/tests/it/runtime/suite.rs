@@ -139,6 +139,7 @@ pub(super) async fn asked_again_the_shorter_grace_counts<S: Subject>(subject: S)
         subject.end(&run, graces[0]).await;
         written(&subject, &run, "asked").await;
         subject.end(&run, graces[1]).await;
+        subject.end(&run, LONG).await;
         let end = subject.wait(&run).await;
         assert_eq!(end.outcome, TaskEnd::Cancelled, "{end:?}");
         assert!(end.signal == Some(9) || end.exit_code == Some(137), "{end:?}");

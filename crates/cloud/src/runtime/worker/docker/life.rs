@@ -116,7 +116,7 @@ pub(super) async fn run(hub: Arc<Hub>, plan: AttemptPlan, mut asks: UnboundedRec
 /// Goes on with the container of an attempt that an earlier agent started, once the engine answers.
 pub(super) async fn adopt(hub: Arc<Hub>, id: TaskRef, after_seq: u64, asks: UnboundedReceiver<Ask>) {
     let found = remains::found(&hub, &id).await;
-    let Some(remains::RemainingContainer { plan, engine, container, started_at, signal }) = found else {
+    let Some(remains::RemainingContainer { plan, engine, container, runs, started_at, signal }) = found else {
         let plan = AttemptPlan::new(id, Arc::default());
         return finish(&hub, &plan, AttemptEnd::without_run(TaskEnd::Lost, "agent_restart", now())).await;
     };
@@ -127,7 +127,7 @@ pub(super) async fn adopt(hub: Arc<Hub>, id: TaskRef, after_seq: u64, asks: Unbo
     voice.say("the worker's agent was started again: output of this container in between is not shown");
     let ran = u64::try_from(now().millis() - started_at.millis()).map_or(Duration::ZERO, Duration::from_millis);
     let (at, limit) = (Instant::now(), plan.timeout.map(|limit| limit.saturating_sub(ran)));
-    let tap = Tap::adopted(&engine, &container).await;
+    let tap = if runs { Tap::adopted(&engine, &container).await } else { Tap::closed() };
     let life = Life {
         hub: &hub,
         plan: &plan,
@@ -291,13 +291,14 @@ impl Life<'_> {
             _ => {}
         }
         if self.look <= at {
-            self.look = at + LOOK;
             let looked = measure.then(|| timeout(BRIEF, self.engine.stats(&self.container)));
             if let Some(looked) = looked
                 && let Ok(Ok(Some(stats))) = looked.await
             {
                 self.usage = self.usage.most(usage::of(&stats));
             }
+            // From now on: an engine that takes its time leaves some for the output.
+            self.look = Instant::now() + LOOK;
         }
     }
 
@@ -327,8 +328,9 @@ impl Life<'_> {
     }
 
     async fn kill(&mut self) {
-        self.phase = Phase::Killing(Instant::now() + KILL_AGAIN);
         self.send("SIGKILL").await;
+        // From now on: an engine that waits for its output to be read needs time for that.
+        self.phase = Phase::Killing(Instant::now() + KILL_AGAIN);
     }
 
     /// The engine is back: what it did not hear is said again.

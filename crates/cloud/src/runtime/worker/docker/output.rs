@@ -34,11 +34,15 @@ impl Tap {
         Self { output: Some(output), whole: true, kept: false, read: [0, 0], skip: [0, 0] }
     }
 
+    /// Of one that has ended while nobody read: nothing.
+    pub(super) const fn closed() -> Self {
+        Self { output: None, whole: false, kept: false, read: [0, 0], skip: [0, 0] }
+    }
+
     /// Of one that runs since some time: what it writes from now on.
     pub(super) async fn adopted(engine: &Engine, container: &str) -> Self {
         // One that has ended meanwhile says nothing more.
-        let output = engine.attach(container).await.ok();
-        Self { output, whole: false, kept: false, read: [0, 0], skip: [0, 0] }
+        Self { output: engine.attach(container).await.ok(), ..Self::closed() }
     }
 
     /// The connection broke: what the engine keeps is read from its beginning, and what is known is passed over.

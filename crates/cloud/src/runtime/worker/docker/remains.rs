@@ -32,6 +32,8 @@ pub(super) struct RemainingContainer {
     pub(super) plan: AttemptPlan,
     pub(super) engine: Engine,
     pub(super) container: String,
+    /// Whether it still runs.
+    pub(super) runs: bool,
     pub(super) started_at: Time,
     pub(super) signal: String,
 }
@@ -143,7 +145,7 @@ async fn try_found(hub: &Hub, id: &TaskRef) -> Result<Option<RemainingContainer>
     let started_at = engine.observe(&seen.id).await?.started_at.unwrap_or_else(now);
     let signal = engine.inspect(&seen.id).await?.and_then(|found| found.config).and_then(|config| config.stop_signal);
     let signal = signal.filter(|signal| !signal.is_empty()).unwrap_or_else(|| "SIGTERM".to_owned());
-    Ok(Some(RemainingContainer { plan, engine, container: seen.id, started_at, signal }))
+    Ok(Some(RemainingContainer { plan, engine, container: seen.id, runs: seen.runs, started_at, signal }))
 }
 
 /// Removes the containers of an attempt, running or not.

@@ -149,8 +149,12 @@ impl Control {
         }
     }
 
-    /// Asks for the end of the attempt.
+    /// Asks for the end of the attempt: of several causes the first counts, of several times the shortest.
     pub(in crate::runtime::worker) fn ask(&self, request: Request) -> io::Result<()> {
+        let request = match self.asked()? {
+            Some(before) => Request { grace_ms: before.grace_ms.min(request.grace_ms), ..before },
+            None => request,
+        };
         // Read once it is whole: who reads it in part is signalled when the rest is there.
         fs::write(self.request(), serde_json::to_vec(&request)?)
     }
@@ -320,6 +324,10 @@ mod tests {
         assert_eq!(control.asked().unwrap(), None);
         control.ask(request).unwrap();
         assert_eq!(control.asked().unwrap(), Some(request));
+        control.ask(Request { cause: Cause::Preempt, grace_ms: 3 }).unwrap();
+        control.ask(Request { cause: Cause::Preempt, grace_ms: 9 }).unwrap();
+        let merged = Request { cause: Cause::Cancel, grace_ms: 3 };
+        assert_eq!(control.asked().unwrap(), Some(merged), "the supervisor may look only now");
         drop(kept);
         assert!(matches!(control.supervisor().unwrap(), SupervisorState::Left));
         assert!(control.keep(own).unwrap().is_none(), "it was closed");
