@@ -32,7 +32,7 @@ fn flag(name: &str) -> Option<String> {
 async fn main() -> anyhow::Result<()> {
     let file = flag("--config").unwrap_or_else(|| "/etc/hourglass/executor-config.yaml".to_owned());
     let text = std::fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?;
-    let config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{file} is no YAML"))?;
+    let config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{file} is not valid YAML"))?;
     let Some(chains) = config["chains"].as_array().filter(|chains| !chains.is_empty()) else {
         bail!("{file} names no chain");
     };

@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     let names = ["best-fit", "most-allocated", "first-fit", "spread", "dot-product", "balanced"];
     let name = arguments.next().unwrap_or_else(|| "best-fit".to_owned());
     let policy = names.iter().zip(Policy::ALL).find(|(known, _)| **known == name).map(|(_, policy)| policy);
-    let policy = policy.ok_or_else(|| anyhow!("`{name}` is no policy; use one of {}", names.join(", ")))?;
+    let policy = policy.ok_or_else(|| anyhow!("`{name}` is not a policy; use one of {}", names.join(", ")))?;
     let file = arguments.next();
     let trace = match arguments.next() {
         Some(trace) => parse(&std::fs::read_to_string(&trace).context(trace)?)?,
@@ -71,7 +71,8 @@ fn parse(text: &str) -> Result<Vec<Line>> {
             return Err(anyhow!("line {number}: six fields are needed, found {}", fields.len()));
         };
         let amount = |what: &str, text: &str| {
-            text.parse::<u64>().with_context(|| format!("line {number}: {what} is `{text}`, which is no whole number"))
+            text.parse::<u64>()
+                .with_context(|| format!("line {number}: {what} is `{text}`, which is not a whole number"))
         };
         let mut spec = Demand::new(tenant.parse().with_context(|| format!("line {number}: tenant"))?);
         spec.priority = Priority(u8::try_from(amount("priority", priority)?).unwrap_or(u8::MAX));

@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     let room = vec![vec![6000, 24_576, 0], vec![16_000, 32_768, 1], vec![2000, 49_152, 0]];
     let placed = pack_into(&jobs, &room, Options::new())?;
     println!(
-        "{} of {} jobs fit the room that is left (at most {}); {:.0} % of it is stranded then",
+        "{} of {} jobs fit the capacity that is left (at most {}); {:.0} % of it is stranded then",
         placed.placed,
         jobs.len(),
         placed.upper_bound,

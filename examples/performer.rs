@@ -16,7 +16,7 @@ use tonic_health::ServingStatus;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let address: SocketAddr = match std::env::args().nth(1) {
-        Some(text) => text.parse().with_context(|| format!("`{text}` is no address; write HOST:PORT"))?,
+        Some(text) => text.parse().with_context(|| format!("`{text}` is not an address; write HOST:PORT"))?,
         None => SocketAddr::from(([0, 0, 0, 0], 9090)),
     };
     let incoming = TcpIncoming::bind(address).with_context(|| format!("{address} cannot be listened on"))?;

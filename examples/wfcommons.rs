@@ -47,7 +47,7 @@ fn convert(file: &Path, out: &Path, speed: f64) -> Result<()> {
     for (task, name) in tasks.iter().zip(&names) {
         let parents = task["parents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let parents = parents.iter().map(|parent| names.get(usize::try_from(parent.as_u64()?).ok()?));
-        let parents: Vec<&String> = parents.collect::<Option<_>>().context("a parent that is no task")?;
+        let parents: Vec<&String> = parents.collect::<Option<_>>().context("a parent that is not a task")?;
         let seconds = task["runtime_s"].as_f64().context("a task without run time")? / speed;
         let words: Vec<&str> = parents.iter().map(|parent| parent.as_str()).collect();
         rules.push_str(&format!("{name}: {}\n\t@sleep {seconds:.3}\n", words.join(" ")));

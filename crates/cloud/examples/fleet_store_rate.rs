@@ -165,7 +165,7 @@ async fn main() {
     let names = [
         "bare insert of a row with the job's text",
         "new jobs of one spec",
-        "new jobs, each with a spec of its own",
+        "new jobs, each with its own spec",
         "attempts assigned, with the job's state",
         "attempts ended, with the job's state",
         "jobs submitted, assigned and ended in one commit",

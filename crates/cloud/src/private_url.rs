@@ -18,7 +18,7 @@ pub(crate) fn is_here(url: &Url) -> bool {
 /// Why not.
 #[cfg(any(feature = "openstack", feature = "llm"))]
 pub(crate) fn web_url(given: &str) -> Result<Url, &'static str> {
-    let url = Url::parse(given.trim()).map_err(|_| "it is no URL")?;
+    let url = Url::parse(given.trim()).map_err(|_| "it is not a URL")?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("it holds a user");
     }
@@ -41,7 +41,7 @@ pub(crate) fn is_readable(url: &Url) -> bool {
 #[cfg(any(feature = "openstack", feature = "llm"))]
 pub(crate) fn private_url(given: &str) -> Result<Url, &'static str> {
     let url = web_url(given)?;
-    if is_readable(&url) { Err("http would show secrets to everybody; use https") } else { Ok(url) }
+    if is_readable(&url) { Err("http would expose secrets; use https") } else { Ok(url) }
 }
 
 #[cfg(test)]
@@ -55,10 +55,10 @@ mod tests {
             assert!(private_url(good).is_ok(), "{good}");
         }
         let bad = [
-            ("http://a.example", "http would show"),
-            ("http://127.0.0.1.a.example", "http would show"),
-            ("http://localhost.a.example", "http would show"),
-            ("http://[::ffff:127.0.0.1]/", "http would show"),
+            ("http://a.example", "http would expose"),
+            ("http://127.0.0.1.a.example", "http would expose"),
+            ("http://localhost.a.example", "http would expose"),
+            ("http://[::ffff:127.0.0.1]/", "http would expose"),
             ("ftp://127.0.0.1", "not https"),
             ("https://user@a.example", "holds a user"),
             ("https://:secret@a.example", "holds a user"),

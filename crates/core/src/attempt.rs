@@ -140,7 +140,7 @@ pub struct ArtifactCollection {
     pub optional: bool,
     /// How it is packed.
     pub archive: Option<Archive>,
-    /// A store of its own.
+    /// Its own store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3Object>,
 }

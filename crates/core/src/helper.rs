@@ -286,7 +286,8 @@ pub enum ReportError {
     Full,
     /// It is something else.
     #[error(
-        "the termination message is no report of the helper ({0}): it was ended before its time, or something else writes there"
+        "the termination message is not a report of the helper ({0}): it was ended before its time, or something \
+         else writes there"
     )]
     Other(String),
     /// Another version of the program wrote it.
@@ -297,7 +298,8 @@ pub enum ReportError {
 /// An order is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "what the helper is told takes {0} bytes, and {ORDER_MAX} fit; give the step fewer artifacts, or hand many over as one tree"
+    "the instructions for the helper take {0} bytes, and {ORDER_MAX} fit; give the step fewer artifacts, or pass \
+     many as one tree"
 )]
 pub struct TooLong(pub usize);
 

@@ -195,7 +195,7 @@ pub enum Refusal {
         limit: u64,
     },
     /// Too many submits in a short time.
-    #[error("submits come too fast; try again in {retry_after_ms} ms")]
+    #[error("too many submits; try again in {retry_after_ms} ms")]
     RateLimited {
         /// When it is worth another try, in milliseconds.
         retry_after_ms: u64,

@@ -26,7 +26,7 @@ pub enum NotAssigned {
     #[error("its tenant is paused")]
     Paused,
     /// Its tenant's limits have no room for it.
-    #[error("quota: its tenant's limits have no room for it")]
+    #[error("quota: it exceeds the limits of its tenant")]
     Limits,
     /// The worker does not take it.
     #[error("{misfit}{}", lacking.iter().map(|lacking| format!("; {lacking}")).collect::<String>())]

@@ -124,7 +124,7 @@ fn packing_answers_how_many_which_and_how_much_fits() {
         output(env!("CARGO_BIN_EXE_packing_only"), &[]),
         "83 jobs need 7 machines; no fewer can do: at least 7 (continuous)\n2 × small at 40\n2 × large at 140\n2 × gpu at 300\n\
          that costs 960, and nothing less than 811 can do\n\
-         44 of 83 jobs fit the room that is left (at most 44); 35 % of it is stranded then\n"
+         44 of 83 jobs fit the capacity that is left (at most 44); 35 % of it is stranded then\n"
     );
 }
 
@@ -183,7 +183,7 @@ fn what_a_policy_does_with_a_trace_is_drawn_as_text_and_as_svg() {
     });
     for (line, complaint) in [
         ("0,a,5,24000,1024", "line 1: six fields are needed, found 5"),
-        ("arrival,a,5,1,1,1", "line 1: arrival is `arrival`, which is no whole number"),
+        ("arrival,a,5,1,1,1", "line 1: arrival is `arrival`, which is not a whole number"),
         ("0,a,10,1,1,1", "line 1"),
     ] {
         fs::write(&trace, line).unwrap();

@@ -64,7 +64,7 @@ async fn take(memory: &Arc<Semaphore>, all: u32, bytes: usize) -> Result<Option<
     match taken {
         Ok(Ok(taken)) => Ok(Some(taken)),
         Ok(Err(_)) | Err(_) => {
-            let text = "too many large requests are under way; try again shortly";
+            let text = "too many large requests in progress; try again shortly";
             Err(Problem::coded(Code::StoreUnavailable, text).retry_after(Duration::from_millis(1000)))
         }
     }
@@ -126,7 +126,7 @@ impl Bodies {
         let (count, collections) = values(&collected);
         let needed = count * VALUE + collections * COLLECTION;
         if needed > (FOR_VALUES as usize) << 10 {
-            let text = format!("the body holds too many values ({count}, names counted too); send less in one request");
+            let text = format!("the body contains too many values ({count}, names included); send less in one request");
             return Err(Problem::coded(Code::TooLarge, text));
         }
         memory.extend(take(&self.values, FOR_VALUES, needed).await?);
@@ -147,15 +147,15 @@ async fn collect(route: &Route, announced: usize, body: Body) -> Result<Bytes, P
         Ok::<_, BoxError>(whole.freeze())
     };
     match tokio::time::timeout(SENDING, pieces).await {
-        Err(_) => Err(Problem::coded(Code::Deadline, "the body did not come within 10 s")),
+        Err(_) => Err(Problem::coded(Code::Deadline, "the body did not arrive within 10 s")),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let text = match route.body {
-                0 => "this route takes no body".to_owned(),
+                0 => "this route accepts no body".to_owned(),
                 limit => format!("the body has more than {limit} bytes"),
             };
             Err(Problem::coded(Code::TooLarge, text))
         }
-        Ok(Err(_)) => Err(Problem::field("", "the body broke off")),
+        Ok(Err(_)) => Err(Problem::field("", "the body was cut off")),
         Ok(Ok(whole)) => Ok(whole),
     }
 }

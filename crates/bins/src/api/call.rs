@@ -77,7 +77,7 @@ impl Call {
         if self.may(Access::Change, &Scope::All) {
             return Ok(());
         }
-        Err(forbidden(format_args!("{what} is for tokens that are good for all tenants (`*`)")))
+        Err(forbidden(format_args!("{what} requires a token that is valid for all tenants (`*`)")))
     }
 
     /// Whose something new is: the tenant's that is asked for, else as [`Caller::tenant`] has it.
@@ -87,10 +87,9 @@ impl Call {
             asked.map(|text| text.parse().map_err(|error| Problem::field("tenant", format!("{error}")))).transpose()?;
         let foreign = asked.as_ref().map(|asked: &TenantName| {
             self.concern.is(asked);
-            forbidden(format_args!("tenant: this token is not good for tenant `{asked}`"))
+            forbidden(format_args!("tenant: this token is not valid for tenant `{asked}`"))
         });
-        let missing =
-            || Problem::field("tenant", "is missing; this token is good for several tenants, so say whose it is");
+        let missing = || Problem::field("tenant", "is missing; this token is valid for several tenants, so name one");
         let owner = self.caller.tenant(asked, default).ok_or_else(|| foreign.unwrap_or_else(missing))?;
         self.concern.is(&owner);
         Ok(owner)
@@ -127,7 +126,7 @@ impl Call {
         let mut all = self.all(name);
         let first = all.next();
         match all.next() {
-            Some(_) => Err(Problem::field(name, "is given more than once; give it once")),
+            Some(_) => Err(Problem::field(name, "is given more than once")),
             None => Ok(first),
         }
     }
@@ -175,7 +174,7 @@ impl Call {
     /// The body as JSON.
     pub(super) fn value(&self) -> Result<Value, Problem> {
         serde_json::from_slice(&self.body.bytes)
-            .map_err(|error| Problem::field("", format!("the body is no JSON: {error}")))
+            .map_err(|error| Problem::field("", format!("the body is not valid JSON: {error}")))
     }
 
     /// The body as a value of a type that refuses unknown fields.
@@ -211,8 +210,8 @@ impl Call {
         let known: Vec<&str> = route.query.iter().map(|param| param.name).collect();
         let shown: String = name.chars().take(64).collect();
         let message = match known.is_empty() {
-            true => "is unknown; this route takes no query".to_owned(),
-            false => format!("is unknown; known are {}", known.join(", ")),
+            true => "is unknown; this route accepts no query parameters".to_owned(),
+            false => format!("is unknown; use one of {}", known.join(", ")),
         };
         Err(Problem::field(&shown, message))
     }

@@ -25,8 +25,9 @@ impl Call {
     pub(super) fn cursor<T: std::str::FromStr>(&self, list: &str) -> Result<Option<T>, Problem> {
         let Some(text) = self.one("cursor")? else { return Ok(None) };
         let item = read(list, text).and_then(|item| item.parse().ok());
-        item.map(Some)
-            .ok_or_else(|| Problem::field("cursor", "is none of this list; use `next_cursor` as it was given"))
+        item.map(Some).ok_or_else(|| {
+            Problem::field("cursor", "does not belong to this list; use `next_cursor` as it was returned")
+        })
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn check_browser(
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).or(authority).unwrap_or_default();
     if loopback && !is_loopback(host_of(host)) {
-        return Err(refused(Code::Forbidden, "the host of this request is none of this machine's names"));
+        return Err(refused(Code::Forbidden, "the host of this request is not a name of this machine"));
     }
     match text(ORIGIN) {
         Some(origin) if is_listed(listed, origin).is_some() => Ok(()),
@@ -141,13 +141,13 @@ impl Guard {
             return Err(self.stranger(origin, "give a token: `Authorization: Bearer orlop_…`"));
         };
         let Ok(bearer) = Bearer::parse(text.trim()) else {
-            return Err(self.stranger(origin, "this is no token; a token looks like orlop_<id>_<secret>"));
+            return Err(self.stranger(origin, "malformed token, expected orlop_<id>_<secret>"));
         };
         if self.is_client(&bearer) {
             return Ok(Caller::local());
         }
         let Some(caller) = self.known.caller(&self.handle, &bearer).await? else {
-            return Err(self.stranger(origin, "this token is not known, has expired, or was revoked"));
+            return Err(self.stranger(origin, "this token is unknown, has expired, or was revoked"));
         };
         Ok(caller)
     }
@@ -162,8 +162,7 @@ impl Guard {
         if shown.is_some_and(|bearer| self.is_client(&bearer)) {
             return Ok(());
         }
-        let text = "over plain text a worker needs the client token of this server: run it as the same user, or name the file \
-                    with --token-file";
+        let text = "over plain text a worker needs the client token of this server: run it as the same user, or give the file with --token-file";
         Err(self.stranger(origin, text))
     }
 
@@ -239,7 +238,7 @@ impl Api {
 }
 
 fn too_fast(wait: u64) -> Problem {
-    Problem::coded(Code::RateLimited, "requests come too fast; wait a little")
+    Problem::coded(Code::RateLimited, "too many requests; try again later")
         .retry_after(Duration::from_millis(wait.max(1)))
 }
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Listener {
         self.stop.send_replace(true);
         self.streams.stop();
         if self.task.await.is_err() {
-            tracing::error!(target: "orlop::api", "the listener ended by a panic");
+            tracing::error!(target: "orlop::api", "the listener panicked");
         }
     }
 }

@@ -91,7 +91,7 @@ fn again(known: &IdempotencyRecord, hash: [u8; 32], concern: &Concern) -> Answer
         concern.is(&tenant);
     }
     if kept["secret"] == Value::Bool(true) {
-        return Err(conflict("this was done by an earlier request with this key; its secret is shown once only"));
+        return Err(conflict("an earlier request with this key has already done this; its secret is shown only once"));
     }
     let reply = match &kept["body"] {
         Value::Null => Reply::empty(known.status),

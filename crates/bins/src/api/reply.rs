@@ -44,7 +44,7 @@ impl Reply {
     /// An answer with a body.
     pub(super) fn json(code: u16, body: &impl Serialize) -> Answer {
         let body = serde_json::to_value(body)
-            .map_err(|error| Problem::coded(Code::Internal, format!("the answer cannot be written: {error}")))?;
+            .map_err(|error| Problem::coded(Code::Internal, format!("cannot encode the response: {error}")))?;
         Ok(Self::new(code, Content::Json(body)))
     }
 

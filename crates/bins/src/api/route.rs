@@ -86,7 +86,7 @@ impl Method {
 pub(super) enum Needs {
     /// Anyone who reaches the server.
     Nothing,
-    /// A token with this role or one above it.
+    /// A token with this role or a higher one.
     Role(Role),
 }
 

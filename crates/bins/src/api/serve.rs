@@ -40,11 +40,11 @@ pub fn router(api: &Arc<Api>) -> Router {
     }
     let nothing = async |request: Request| {
         let id = request_id(request.headers());
-        reply::problem(Problem::coded(Code::NotFound, "there is no such route"), &id)
+        reply::problem(Problem::coded(Code::NotFound, "route not found"), &id)
     };
     let other = async |request: Request| {
         let (id, method) = (request_id(request.headers()), request.method());
-        let text = format!("this route has no method {method}; `Allow` says which it has");
+        let text = format!("method {method} is not allowed for this route; see `Allow`");
         reply::problem(Problem::coded(Code::MethodNotAllowed, text), &id)
     };
     let router = router.method_not_allowed_fallback(other).fallback(nothing);
@@ -60,7 +60,7 @@ fn method(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
     let answer = async move |ConnectInfo(peer): ConnectInfo<SocketAddr>, params: Params, request: Request| {
         let Ok(params) = params else {
             let id = request_id(request.headers());
-            return reply::problem(Problem::coded(Code::NotFound, "the path is no text"), &id);
+            return reply::problem(Problem::coded(Code::NotFound, "the path is not valid UTF-8"), &id);
         };
         let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         serve(api, route, peer, params, request).await
@@ -201,7 +201,7 @@ async fn pass(
         },
     };
     if answer.is_ok() && route.needs != Needs::Nothing && !decided.is_decided() {
-        tracing::error!(target: "orlop::api", route = route.name, "nobody decided whose objects this is about; the answer is held back");
+        tracing::error!(target: "orlop::api", route = route.name, "no tenant check was made for this request; the response is withheld");
         return Err(Problem::coded(Code::Internal, "access to this object was not checked"));
     }
     answer

@@ -169,13 +169,13 @@ impl Api {
         match self.handle.status() {
             Status::Leading { epoch } => Ok(epoch),
             Status::Standby { leader } => {
-                let detail = "this server does not lead; ask the one that does";
+                let detail = "this server is not the leader; send the request to the leader";
                 let mut problem = Problem::coded(Code::NotLeader, detail).retry_after(Duration::from_secs(1));
                 problem.details_mut().leader = leader;
                 Err(problem)
             }
             Status::Restoring | Status::Stopped => {
-                let detail = "nothing can be written down now; try again shortly";
+                let detail = "the store is not available; try again shortly";
                 Err(Problem::coded(Code::StoreUnavailable, detail).retry_after(Duration::from_millis(1000)))
             }
         }

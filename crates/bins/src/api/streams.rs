@@ -80,7 +80,7 @@ impl Streams {
         let (all, own) = (open.values().sum::<usize>(), open.get(&whose).copied().unwrap_or(0));
         let most = if caller.token.is_some() { OF_TOKEN } else { OF_CLIENT };
         let text = match (all >= ALL, own >= most) {
-            (true, _) => format!("{ALL} streams are open; a server has no more"),
+            (true, _) => format!("{ALL} streams are open, the maximum of a server; close some, or try again later"),
             (_, true) => format!("{most} streams of this token are open; close some, or use another token"),
             _ => {
                 *open.entry(whose.clone()).or_default() += 1;

@@ -55,7 +55,7 @@ macro_rules! by {
 /// The routes.
 pub(super) const ROUTES: &[Route] = &[
     Route::new(Method::Post, "/jobs", SUBMITTER, by!(submit::submit))
-        .named("jobs.submit", "Submits a job, or up to 10 000 that are taken all or none")
+        .named("jobs.submit", "Submits a job, or up to 10 000 that are accepted all or none")
         .takes(BATCH, shape::<SubmitShape>)
         .gives(202, shape::<Submitted>)
         .repeats(Repeat::Loop),
@@ -95,7 +95,7 @@ pub(super) const ROUTES: &[Route] = &[
             "Shows the log of a job: as text, or as a stream of events (SSE) for `Accept: text/event-stream`",
         )
         .query(&[
-            param("follow", "Goes on as more is written, until the job has ended"),
+            param("follow", "Follows the log until the job has ended"),
             param("stream", "Only stdout, stderr or system"),
             param("attempt", "Only of this attempt; else the latest, and where it is followed those after it"),
             param(
@@ -109,8 +109,8 @@ pub(super) const ROUTES: &[Route] = &[
         ])
         .gives_text("text/plain; charset=utf-8"),
     Route::new(Method::Get, "/jobs/{id}/artifacts", VIEWER, by!(artifacts::of_job))
-        .named("jobs.artifacts", "Lists what a job left")
-        .query(&[INDICES, param("limit", "What at most as many attempts left: 1 to 1000, else 100"), CURSOR])
+        .named("jobs.artifacts", "Lists the artifacts of a job")
+        .query(&[INDICES, param("limit", "Artifacts of at most this many attempts: 1 to 1000, default 100"), CURSOR])
         .gives(200, shape::<ArtifactList>),
     Route::new(Method::Get, "/artifacts/{sha256}", VIEWER, by!(artifacts::content))
         .named("artifacts.get", "Gives the content of an artifact, or the `Range` of it that is asked for (206)")
@@ -150,7 +150,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(202, shape::<CancelAnswer>)
         .also(&[200]),
     Route::new(Method::Post, "/pipelines", SUBMITTER, by!(pipelines::create))
-        .named("pipelines.create", "Keeps a definition of flows; an invalid one is refused with all that is wrong")
+        .named("pipelines.create", "Stores a definition of flows; an invalid one is rejected with all its errors")
         .takes(BATCH, shape::<PipelineOrder>)
         .gives(201, shape::<PipelineView>),
     Route::new(Method::Get, "/pipelines", VIEWER, by!(pipelines::list))
@@ -161,11 +161,11 @@ pub(super) const ROUTES: &[Route] = &[
         .named("pipelines.get", "Shows a pipeline")
         .gives(200, shape::<PipelineView>),
     Route::new(Method::Put, "/pipelines/{id}", SUBMITTER, by!(pipelines::put))
-        .named("pipelines.put", "Keeps a new version of a pipeline; running flows keep theirs")
+        .named("pipelines.put", "Stores a new version of a pipeline; running flows keep theirs")
         .takes(BATCH, shape::<PipelineVersion>)
         .gives(200, shape::<PipelineView>),
     Route::new(Method::Delete, "/pipelines/{id}", SUBMITTER, by!(pipelines::delete))
-        .named("pipelines.delete", "Deletes a pipeline; its flows go on")
+        .named("pipelines.delete", "Deletes a pipeline; its flows keep running")
         .gives_nothing(),
     Route::new(Method::Get, "/pipelines/{id}/dag", VIEWER, by!(pipelines::dag))
         .named("pipelines.dag", "Shows the graph of a pipeline")
@@ -212,8 +212,8 @@ pub(super) const ROUTES: &[Route] = &[
             param("attempt", "Only of this attempt"),
             param("failed", "Only of steps that failed"),
             param("since", "Only what was written at this time or later, RFC 3339"),
-            param("follow", "Goes on until the flow has ended, with steps that begin later"),
-            param("timestamps", "Every line begins with its time"),
+            param("follow", "Follows the log until the flow has ended, including steps that start later"),
+            param("timestamps", "Prefixes every line with its time"),
         ])
         .gives_text("text/plain; charset=utf-8"),
     Route::new(Method::Post, "/flows/{id}/cancel", SUBMITTER, by!(flows::cancel))
@@ -222,11 +222,11 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(202, shape::<FlowOrdered>)
         .also(&[200]),
     Route::new(Method::Post, "/flows/{id}/suspend", SUBMITTER, by!(flows::suspend))
-        .named("flows.suspend", "Has a flow start nothing more")
+        .named("flows.suspend", "Suspends a flow: it starts nothing more")
         .may_take(BODY, shape::<NoOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Post, "/flows/{id}/resume", SUBMITTER, by!(flows::resume))
-        .named("flows.resume", "Lets a suspended flow go on")
+        .named("flows.resume", "Resumes a suspended flow")
         .may_take(BODY, shape::<NoOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Post, "/flows/{id}/retry", SUBMITTER, by!(flows::retry))
@@ -234,15 +234,15 @@ pub(super) const ROUTES: &[Route] = &[
         .may_take(BODY, shape::<RetryFlow>)
         .gives(202, shape::<FlowAccepted>),
     Route::new(Method::Post, "/flows/{id}/steps/{step}/approve", SUBMITTER, by!(flows::approve))
-        .named("flows.approve", "Lets a Manual step go on: for operators and who the step names")
+        .named("flows.approve", "Approves a Manual step: for operators and the approvers that the step names")
         .may_take(BODY, shape::<DecisionOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Post, "/flows/{id}/steps/{step}/reject", SUBMITTER, by!(flows::reject))
-        .named("flows.reject", "Lets a Manual step fail: for operators and who the step names")
+        .named("flows.reject", "Rejects a Manual step: for operators and the approvers that the step names")
         .may_take(BODY, shape::<DecisionOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Post, "/flows/{id}/steps/{step}/confirm-gone", SUBMITTER, by!(flows::confirm_gone))
-        .named("flows.confirmGone", "Takes a cancelled attempt that does not end for gone, so that the flow goes on")
+        .named("flows.confirmGone", "Confirms that a cancelled attempt that does not end is gone, so that the flow continues")
         .may_take(BODY, shape::<DecisionOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Get, "/workers", VIEWER, by!(workers::list))
@@ -263,17 +263,17 @@ pub(super) const ROUTES: &[Route] = &[
         .named("workers.cordon", "Gives a worker no new work")
         .gives(202, shape::<WorkerOrdered>),
     Route::new(Method::Post, "/workers/{id}/uncordon", OPERATOR, by!(workers::uncordon))
-        .named("workers.uncordon", "Gives a worker new work again")
+        .named("workers.uncordon", "Allows new work on a worker again")
         .gives(202, shape::<WorkerOrdered>),
     Route::new(Method::Post, "/workers/{id}/revoke", OPERATOR, by!(workers::revoke))
         .named(
             "workers.revoke",
-            "Shuts a worker out: its certificate is good for nothing, until a new join token lets it in",
+            "Revokes a worker: its certificate is rejected until it joins with a new join token",
         )
         .gives(202, shape::<WorkerOrdered>),
     Route::new(Method::Delete, "/workers/{id}", OPERATOR, by!(workers::remove))
         .named("workers.remove", "Removes a worker, and releases its name")
-        .query(&[param("force", "Gives up the attempts that are left, and shuts it out, as `revoke` does")])
+        .query(&[param("force", "Gives up the remaining attempts, and revokes the worker, as `revoke` does")])
         .gives(202, shape::<WorkerOrdered>),
     Route::new(Method::Get, "/tenants", VIEWER, by!(tenants::list))
         .named("tenants.list", "Lists tenants")
@@ -308,7 +308,7 @@ pub(super) const ROUTES: &[Route] = &[
         .query(PAGES)
         .gives(200, shape::<TokenList>),
     Route::new(Method::Post, "/tokens", ADMIN, by!(tokens::create))
-        .named("tokens.create", "Makes a token; it is shown in this answer only")
+        .named("tokens.create", "Creates a token; it is shown in this response only")
         .takes(BODY, shape::<NewToken>)
         .gives(201, shape::<TokenView>)
         .repeats(Repeat::Secret),
@@ -334,12 +334,12 @@ pub(super) const ROUTES: &[Route] = &[
         .query(PAGES)
         .gives(200, shape::<JoinTokenList>),
     Route::new(Method::Post, "/join-tokens", OPERATOR, by!(join_tokens::create))
-        .named("join_tokens.create", "Makes a token with which workers join; it is shown in this answer only")
+        .named("join_tokens.create", "Creates a token with which workers join; it is shown in this response only")
         .may_take(BODY, shape::<NewJoinToken>)
         .gives(201, shape::<JoinTokenView>)
         .repeats(Repeat::Secret),
     Route::new(Method::Delete, "/join-tokens/{id}", OPERATOR, by!(join_tokens::revoke))
-        .named("join_tokens.revoke", "Revokes a token: nobody joins with it any more")
+        .named("join_tokens.revoke", "Revokes a token: it can no longer be used to join")
         .gives_nothing(),
     Route::new(Method::Get, "/events", VIEWER, by!(events::events))
         .named("server.events", "Events from now on, as a stream (SSE)")
@@ -352,7 +352,7 @@ pub(super) const ROUTES: &[Route] = &[
         .named("server.live", "Answers while the server lives")
         .gives(200, shape::<Health>),
     Route::new(Method::Get, "/health/ready", Needs::Nothing, by!(server::ready))
-        .named("server.ready", "Answers 200 once the server leads or stands by")
+        .named("server.ready", "Answers 200 once the server leads or is on standby")
         .gives(200, shape::<Health>),
     Route::new(Method::Get, "/version", VIEWER, by!(server::version))
         .named("server.version", "Shows the version")

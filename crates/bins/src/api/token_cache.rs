@@ -77,7 +77,7 @@ pub(crate) fn stored(entry: &Entry) -> Option<Token> {
                 target: "orlop::api",
                 id,
                 %error,
-                "a token in the store cannot be read, and is refused: make another one, or restore a backup"
+                "a token in the store cannot be read and is rejected: create another one, or restore a backup"
             );
             None
         }
@@ -99,7 +99,7 @@ impl TokenGrant {
             return None;
         };
         let Some(role) = Role::ALL.into_iter().find(|role| role.as_str() == token.role) else {
-            bad("a role that is none");
+            bad("an unknown role");
             return None;
         };
         let scope = match token.tenants.iter().any(|name| name == "*") {
@@ -107,7 +107,7 @@ impl TokenGrant {
             false => match token.tenants.iter().map(|name| name.parse()).collect::<Result<BTreeSet<TenantName>, _>>() {
                 Ok(tenants) => Scope::Tenants(tenants),
                 Err(_) => {
-                    bad("a tenant that is none");
+                    bad("an invalid tenant name");
                     return None;
                 }
             },

@@ -81,11 +81,11 @@ impl HttpBody for Until {
         if self.over.poll_unpin(cx).is_ready() {
             self.done = true;
             return Poll::Ready(Some(match self.ending {
-                Ending::Break => Err(axum::Error::new("the right to this stream has ended")),
+                Ending::Break => Err(axum::Error::new("access to this stream has expired")),
                 Ending::Status => {
                     let mut trailers = HeaderMap::new();
                     trailers.insert("grpc-status", HeaderValue::from_static("16"));
-                    trailers.insert("grpc-message", HeaderValue::from_static("the right to this stream has ended"));
+                    trailers.insert("grpc-message", HeaderValue::from_static("access to this stream has expired"));
                     Ok(Frame::trailers(trailers))
                 }
             }));

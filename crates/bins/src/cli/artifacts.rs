@@ -31,7 +31,7 @@ A file is written as it was, a directory as a tree. What a step packed by `archi
 pub(super) struct ArtifactsArgs {
     /// Name of the run
     pub name: String,
-    /// Only what this step or instance left, or one artifact of it
+    /// Only the artifacts of this step or instance, or one of them
     #[arg(value_name = "STEP[/ARTIFACT]")]
     pub only: Option<String>,
     #[command(flatten)]
@@ -200,7 +200,7 @@ pub(super) async fn write(
         check_folder(&folder)?;
         let path = folder.join(artifact.file_name());
         if !args.force && fs::symlink_metadata(&path).is_ok() {
-            let message = format!("{} is there already; nothing was written, --force replaces it", path.display());
+            let message = format!("{} already exists; nothing was written, use --force to replace it", path.display());
             return Err(Failure::new(Exit::Conflict, message));
         }
         artifact.to = Some(path);
@@ -224,7 +224,7 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(unwritable(folder, &error)),
         Ok(_) => {
-            let message = format!("{} is no directory, so no artifact can be written below it", folder.display());
+            let message = format!("{} is not a directory, so no artifact can be written below it", folder.display());
             Err(Failure::new(Exit::Conflict, message))
         }
     }

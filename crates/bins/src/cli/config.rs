@@ -83,13 +83,13 @@ pub(super) struct UseArgs {
     /// File with the token for the fleet
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// File with the certificate of the authority that the server's is of
+    /// File with the CA certificate of the server
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// Tenant in the fleet
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// File that says how a cluster is reached
+    /// Kubeconfig file of the cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Context of that file
@@ -223,8 +223,9 @@ fn names(all: &[&str]) -> String {
 /// # Errors
 /// When profiles cannot be read or written, or there is none of that name.
 pub(super) fn run(verb: Config) -> Result<Exit, Failure> {
-    let file = file()
-        .ok_or_else(|| Failure::usage("there is no place for profiles: neither HOME nor XDG_CONFIG_HOME is set"))?;
+    let file = file().ok_or_else(|| {
+        Failure::usage("cannot determine the directory of profiles: neither HOME nor XDG_CONFIG_HOME is set")
+    })?;
     match verb {
         Config::Use(args) => use_one(&file, *args)?,
         Config::List(args) => list(&read(&file)?, args.output)?,
@@ -270,7 +271,7 @@ impl UseArgs {
         let is_url = |server: &str| ["http://", "https://"].iter().any(|scheme| server.starts_with(scheme));
         if let Some(server) = self.server.as_ref().filter(|servers| !servers.split(',').map(str::trim).all(is_url)) {
             return Err(Failure::usage(format!(
-                "server `{server}` is no URL; write http://HOST:PORT or https://HOST:PORT"
+                "server `{server}` is not a URL; write http://HOST:PORT or https://HOST:PORT"
             )));
         }
         if let Some(namespace) = &self.namespace {

@@ -153,11 +153,11 @@ pub(super) async fn simple(target: &dyn FlowTarget, args: NameArgs, verb: Verb) 
 }
 
 async fn give(target: &dyn FlowTarget, name: &str, order: FlowCommand, answer: &str) -> Result<Exit, Failure> {
-    let asked = format!("{name}: {} is asked and has not answered yet", target.asked());
+    let asked = format!("{name}: {} has not answered yet", target.asked());
     output::print(&match output::with_patience(&asked, target.order(name, order)).await? {
         Taken::Now => format!("{name}: {answer}"),
         Taken::OnceResumed => format!(
-            "{name}: {answer}; no host runs it now, so this takes effect with `orlop run --resume --name {}`",
+            "{name}: {answer}; no process drives it now, so this takes effect with `orlop run --resume --name {}`",
             target.named(name).call()
         ),
     })?;

@@ -92,7 +92,7 @@ impl Drive {
         match left {
             Err(exit) => {
                 output::tell(&format!(
-                    "left `{name}`; what runs goes on, `orlop run --resume --name {}` takes it up again",
+                    "left `{name}`; running attempts continue, `orlop run --resume --name {}` resumes it",
                     name.call()
                 ));
                 Ok(exit)
@@ -101,7 +101,7 @@ impl Drive {
                 let mut failure = Failure::from(error);
                 if !status.phase.is_terminal() {
                     let call = name.call();
-                    failure.message.push_str(&format!("; go on with the flow: orlop run --resume --name {call}"));
+                    failure.message.push_str(&format!("; continue the flow: orlop run --resume --name {call}"));
                 }
                 Err(failure)
             }
@@ -159,7 +159,7 @@ async fn hold(claim: &KeyClaim, name: &RunName) -> Result<(), Failure> {
     if holders.is_empty() {
         return Ok(());
     }
-    let message = format!("the concurrency key of `{name}` is held by {holders}; go on with it when that has ended");
+    let message = format!("the concurrency key of `{name}` is held by {holders}; resume it when that has ended");
     Err(Failure::new(Exit::Conflict, message))
 }
 

@@ -98,7 +98,7 @@ impl Former {
             _ => "local|process|docker|fleet|kube",
         };
         let variable = if option == "--backend" { " (or ORLOP_BACKEND)" } else { "" };
-        let message = format!("`{option}`{variable} is not accepted any more: use `--target {new}` (or ORLOP_TARGET)");
+        let message = format!("`{option}`{variable} is no longer accepted: use `--target {new}` (or ORLOP_TARGET)");
         Err(Failure::usage(message))
     }
 }
@@ -120,7 +120,7 @@ pub(super) struct GlobalArgs {
     /// File with the token for the fleet; else the variable ORLOP_TOKEN holds it
     #[arg(long, global = true, value_name = "FILE", env = "ORLOP_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
-    /// File with the certificate of the authority that the server's is of, for https; else the system's authorities
+    /// File with the CA certificate of the server, for https; else the system's authorities
     #[arg(long, global = true, value_name = "FILE", env = "ORLOP_CA_FILE")]
     pub ca_file: Option<PathBuf>,
     /// Send tokens, secrets and data to a server of another machine in plain text (http)
@@ -129,7 +129,7 @@ pub(super) struct GlobalArgs {
     /// Tenant in the fleet
     #[arg(long, global = true, value_name = "NAME", env = "ORLOP_TENANT")]
     pub tenant: Option<String>,
-    /// File that says how a cluster is reached [default: KUBECONFIG, else ~/.kube/config, else the account of the pod]
+    /// Kubeconfig file of the cluster [default: KUBECONFIG, else ~/.kube/config, else the account of the pod]
     #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of that file
@@ -160,7 +160,8 @@ impl GlobalArgs {
         let given = self.home.clone().map(Home::new);
         given.or_else(Home::of_user).ok_or_else(|| {
             Failure::usage(
-                "there is no place for runs: neither HOME nor XDG_STATE_HOME is set; give one with --home DIR",
+                "cannot determine the directory of runs: neither HOME nor XDG_STATE_HOME is set; give one with \
+                 --home DIR",
             )
         })
     }

@@ -20,7 +20,7 @@ pub(super) struct LogsArgs {
     pub step: Option<String>,
     #[command(flatten)]
     pub globals: GlobalArgs,
-    /// Go on as more is written, until the run has ended
+    /// Follow the log until the run has ended
     #[arg(short, long)]
     pub follow: bool,
     /// Only this attempt
@@ -35,7 +35,7 @@ pub(super) struct LogsArgs {
     /// Only what was written in the last while, such as `10m`
     #[arg(long, value_name = "DURATION")]
     pub since: Option<HumanDuration>,
-    /// Begin every line with its time
+    /// Prefix every line with its time
     #[arg(long)]
     pub timestamps: bool,
 }

@@ -43,7 +43,7 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
     };
     let text = text.map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidData => {
-            Failure::new(Exit::Refused, format!("{} is not UTF-8 text, so it is no manifest", file.display()))
+            Failure::new(Exit::Refused, format!("{} is not UTF-8 text, so it is not a manifest", file.display()))
         }
         std::io::ErrorKind::IsADirectory => {
             let folder = file.display();
@@ -54,7 +54,7 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
         _ => Failure::io(&format!("reading {} failed", file.display()), &error),
     })?;
     if text.len() as u64 > most {
-        let message = format!("{} is longer than {} MiB, so it is no manifest", file.display(), most >> 20);
+        let message = format!("{} is longer than {} MiB, so it is not a manifest", file.display(), most >> 20);
         return Err(Failure::new(Exit::Refused, message));
     }
     Ok(text)

@@ -62,7 +62,7 @@ use globals::{Former, Target};
   orlop run flow.yaml                          run a flow on this machine, steps with an image in containers
   orlop run flow.yaml --target process         the same, all steps as processes
   orlop flow logs etl load --follow            follow the log of a step
-  orlop flow approve etl release               let a Manual step go on"))]
+  orlop flow approve etl release               approve a Manual step"))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -77,7 +77,7 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Flow(Flow),
     #[cfg(all(feature = "kube", feature = "provisioner"))]
-    /// Hardware: what a need becomes on every substrate
+    /// Hardware: what a requirement becomes on every substrate
     #[command(subcommand, arg_required_else_help = true)]
     Hardware(hardware::Hardware),
     #[cfg(feature = "fleet")]
@@ -100,7 +100,7 @@ enum Command {
 enum Flow {
     /// Plan and execute a flow on this machine until it has ended
     Run(Box<run::RunArgs>),
-    /// Hand a flow over to a fleet or a cluster (`--target fleet`, `--target kube`)
+    /// Submit a flow to a fleet or a cluster (`--target fleet`, `--target kube`)
     Submit(Box<submit::SubmitArgs>),
     /// Check files or folders of flows
     Validate(validate::ValidateArgs),
@@ -112,23 +112,23 @@ enum Flow {
     List(list::ListArgs),
     /// Show a run with its steps
     Get(get::GetArgs),
-    /// Tell why steps wait, were skipped or failed
+    /// Explain why steps wait, were skipped or failed
     Explain(explain::ExplainArgs),
     /// Watch a run until it has ended
     Watch(watch::WatchArgs),
     /// Show logs of a run's attempts
     Logs(logs::LogsArgs),
-    /// List what steps left, or write it to files
+    /// List artifacts of steps, or write them to files
     Artifacts(artifacts::ArtifactsArgs),
-    /// Let a Manual step go on
+    /// Approve a Manual step
     Approve(control::DecideArgs),
-    /// Let a Manual step fail
+    /// Reject a Manual step
     Reject(control::DecideArgs),
     /// Confirm that an attempt whose cancellation is blocked is gone
     ConfirmGone(control::ConfirmGoneArgs),
-    /// Start nothing more
+    /// Suspend a run: start nothing more
     Suspend(control::SuspendArgs),
-    /// Let a suspended run go on
+    /// Resume a suspended run
     Resume(control::NameArgs),
     /// End a run: live attempts finish, `finally` runs
     Stop(control::NameArgs),

@@ -36,7 +36,7 @@ pub(super) struct PlanArgs {
     /// Value of a parameter (repeatable)
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
     pub param: Vec<(String, String)>,
-    /// Refuse what is otherwise only warned about
+    /// Treat warnings as errors
     #[arg(long)]
     pub strict: bool,
     /// Form of the plan

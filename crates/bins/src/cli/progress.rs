@@ -127,7 +127,7 @@ pub(super) fn line(notice: &Notice, name: &RunName) -> Option<String> {
         if notice.notice.attempt > 1 { format!(" (attempt {})", notice.notice.attempt) } else { String::new() };
     let message = crate::view::text::one_line(&notice.notice.message, 400);
     let hint = match notice.notice.reason.as_str() {
-        "StepPendingApproval" => format!("; go on with: orlop flow approve {} {subject}", name.call()),
+        "StepPendingApproval" => format!("; continue with: orlop flow approve {} {subject}", name.call()),
         _ => String::new(),
     };
     let message = if message.is_empty() { String::new() } else { format!(": {message}") };

@@ -16,8 +16,8 @@ pub(super) fn check(args: &RunArgs, stored: &Stored, name: &RunName, spec: Optio
     let options = differing(args, stored)?;
     if !options.is_empty() {
         let message = format!(
-            "`{name}` was begun with other values of {} and keeps those; leave these options out to go on with it, or \
-             begin a run under another --name",
+            "`{name}` was started with other values of {} and keeps those; leave these options out to resume it, or \
+             start a run under another --name",
             options.join(", ")
         );
         return Err(Failure::usage(message));
@@ -26,8 +26,8 @@ pub(super) fn check(args: &RunArgs, stored: &Stored, name: &RunName, spec: Optio
     let given = spec.map(spec_hash).transpose()?;
     if given.is_some() && begun.is_some() && given != begun {
         let message = format!(
-            "the flow of the file is not the one `{name}` was begun with; go on with that by \
-             `orlop run --resume --name {}`, or run the file under another --name",
+            "the flow of the file is not the one `{name}` was started with; resume that one with `orlop run --resume \
+             --name {}`, or run the file under another --name",
             name.call()
         );
         return Err(Failure::new(Exit::Conflict, message));

@@ -43,7 +43,7 @@ use crate::view::name::RunName;
   cat flow.yaml | orlop run - --run-dir ./run -o json
 
 Interrupt once (Ctrl-C or SIGTERM) to stop: live attempts finish and `finally` runs. Interrupt twice to cancel live
-attempts, three times to leave them running; `--resume` goes on with a run whose host is gone.")]
+attempts, three times to leave them running; `--resume` continues a run whose process is gone.")]
 pub(super) struct RunArgs {
     /// File with the flow, YAML or JSON; `-` is standard input. Several flows of a file run one after the other
     #[arg(required_unless_present = "resume")]
@@ -61,7 +61,7 @@ pub(super) struct RunArgs {
     /// Attempts that run at once [default: number of CPUs]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
-    /// Go on with a run whose host is gone; with FILE, begin it where nothing was recorded
+    /// Resume a run whose process is gone; with FILE, start it where nothing was recorded
     #[arg(long)]
     pub resume: bool,
     /// Approve this Manual step when it is reached (repeatable)
@@ -74,10 +74,10 @@ pub(super) struct RunArgs {
     /// after its end
     #[arg(long)]
     pub keep: bool,
-    /// Leave with exit code 10 when only a decision of a person can make the flow go on
+    /// Exit with code 10 when the flow can only continue after a decision of a person
     #[arg(long)]
     pub no_wait_approval: bool,
-    /// Refuse what is otherwise only warned about
+    /// Treat warnings as errors
     #[arg(long)]
     pub strict: bool,
     /// How progress is shown
@@ -222,7 +222,7 @@ pub(super) async fn start(globals: &GlobalArgs, new: New, drive: &Drive) -> Resu
     let run = globals.run(&name)?;
     if globals.run_dir.is_none() {
         if let Err(error) = globals.home()?.sweep() {
-            output::tell(&format!("warning: what is left of deleted runs cannot be removed: {error}"));
+            output::tell(&format!("warning: cannot remove what is left of deleted runs: {error}"));
         }
         // A new run does not depend on it.
         if let Err(failure) = local::expired(globals).await {
@@ -235,8 +235,7 @@ pub(super) async fn start(globals: &GlobalArgs, new: New, drive: &Drive) -> Resu
     let (door, lock) = lock(&run, &named).await?;
     if begun(&run).await? {
         let message = format!(
-            "the name is taken: there is a run of `{name}` in {}; choose another with --name, have every run \
-             named anew with `metadata.generateName` in the file, go on with it with --resume, or delete it with `orlop flow \
+            "the name is taken: there is a run of `{name}` in {}; choose another with --name, give every run a new name with `metadata.generateName` in the file, resume it with --resume, or delete it with `orlop flow \
              delete {}`",
             run.path().display(),
             named.call()
@@ -275,7 +274,7 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
     let name = match &args.name {
         Some(name) => name.clone(),
         None if args.globals.run_dir.is_some() => String::new(),
-        None => return Err(Failure::usage("say which run to go on with: --name NAME, FILE or --run-dir DIR")),
+        None => return Err(Failure::usage("select the run to resume with --name NAME, FILE or --run-dir DIR")),
     };
     let run = args.globals.existing(&name)?;
     let (door, lock) = lock(&run, &args.globals.named(&name)).await?;
@@ -283,7 +282,7 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
         return go_on(args, &args.globals, run, door, lock, None).await;
     }
     let message = format!(
-        "nothing of the run in {} was recorded before its host was gone; run its file again",
+        "nothing of the run in {} was recorded before its process was gone; run its file again",
         run.path().display()
     );
     Err(Failure::new(Exit::NotFound, message))
@@ -363,7 +362,7 @@ async fn lock(run: &RunDir, name: &RunName) -> Result<(Door, RunLock), Failure> 
     let door = run.door().await.map_err(|error| unusable(run, &error))?;
     let lock = run.lock().map_err(|error| unusable(run, &error))?;
     let lock = lock.ok_or_else(|| {
-        let message = format!("`{name}` runs already; watch it with `orlop flow watch {}`", name.call());
+        let message = format!("`{name}` is already running; watch it with `orlop flow watch {}`", name.call());
         Failure::new(Exit::Conflict, message)
     });
     Ok((door, lock?))

@@ -10,8 +10,8 @@ use super::output;
 /// Options of `orlop schema`.
 #[derive(Args, Debug)]
 #[command(after_help = exit::help("Examples:
-  orlop schema flow > flow.schema.json      store the schema beside your flows
-  orlop schema job | jq .properties.retry   show what a job may say of retries
+  orlop schema flow > flow.schema.json      store the schema next to your flows
+  orlop schema job | jq .properties.retry   show the retry settings of a job
 
 Editors with the YAML language server complete and check a file that begins with
   # yaml-language-server: $schema=flow.schema.json"))]

@@ -28,8 +28,8 @@ pub(super) async fn run(args: &RunArgs, flows: Vec<Loaded>) -> Result<Exit, Fail
         if ended == Exit::Done || rest.is_empty() || (ended == Exit::Failed && args.keep_going) {
             continue;
         }
-        let hint = if ended == Exit::Failed { "; say --keep-going to run them all the same" } else { "" };
-        output::tell(&format!("not begun: {}{hint}", rest.join(", ")));
+        let hint = if ended == Exit::Failed { "; use --keep-going to run them anyway" } else { "" };
+        output::tell(&format!("not started: {}{hint}", rest.join(", ")));
         break;
     }
     Ok(exit)
@@ -84,13 +84,13 @@ fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
             let name = &metadata.name;
             let why = if taken {
                 format!(
-                    "there is a run of `{name}`; delete it with `orlop flow delete {name}`, have every run named anew with \
-                     `metadata.generateName`, or go on with --resume"
+                    "there is a run of `{name}`; delete it with `orlop flow delete {name}`, give every run a new \
+                     name with `metadata.generateName`, or resume it with --resume"
                 )
             } else {
                 format!("the file holds two flows `{name}`; give each flow a unique name")
             };
-            return Err(Failure::new(Exit::Conflict, format!("the name is taken: {why}; nothing was begun")));
+            return Err(Failure::new(Exit::Conflict, format!("the name is taken: {why}; nothing was started")));
         }
     }
     Ok(())

@@ -31,7 +31,7 @@ impl Signals {
     /// # Errors
     /// When the system does not let them be taken.
     pub(super) fn take() -> Result<Self, Failure> {
-        let take = |kind| signal(kind).map_err(|error| Failure::io("signals cannot be taken", &error));
+        let take = |kind| signal(kind).map_err(|error| Failure::io("cannot install signal handlers", &error));
         // A file at the limit of its size is an error of that write; else the program would end without a word.
         drop(take(SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32))?);
         Ok(Self { interrupt: take(SignalKind::interrupt())?, terminate: take(SignalKind::terminate())? })
@@ -49,7 +49,7 @@ impl Signals {
     pub(super) async fn order(&mut self, handle: &HostHandle) -> Exit {
         for (mode, text) in [
             (StopMode::Graceful, "stopping: live attempts finish, nothing more starts; interrupt again to cancel them"),
-            (StopMode::Terminate, "terminating: live attempts are cancelled; interrupt again to leave them behind"),
+            (StopMode::Terminate, "terminating: live attempts are cancelled; interrupt again to leave them running"),
         ] {
             let _ = self.next().await;
             output::tell(&format!("\n{text}"));

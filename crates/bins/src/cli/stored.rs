@@ -41,7 +41,7 @@ impl Stored {
     async fn from(journal: &SqliteJournal) -> Result<Self, Failure> {
         let flow = journal.list().await?.into_iter().next();
         let missing = || {
-            let message = format!("{} holds no flow; it was not written to its end", journal.path().display());
+            let message = format!("{} contains no flow; it was not written completely", journal.path().display());
             Failure::new(Exit::NotFound, message)
         };
         let stored = journal.load(&flow.ok_or_else(missing)?.uid).await?;
@@ -65,7 +65,7 @@ impl Stored {
             serde_json::Value::Null => Ok(LocalSetup::default()),
             driver => serde_json::from_value(driver).map_err(|error| {
                 let message = format!(
-                    "what the run may use cannot be read: {error}; use the version of this program that began it"
+                    "the settings of the run cannot be read: {error}; use the version of this program that started it"
                 );
                 Failure::new(Exit::Failed, message)
             }),
@@ -111,7 +111,8 @@ pub(super) async fn order(run: &RunDir, order: FlowCommand) -> Result<bool, Fail
         let Some(mut client) = connect(run).await? else {
             let lock = run.lock().map_err(|error| Failure::io("the run directory cannot be locked", &error))?;
             let Some(_lock) = lock else {
-                let message = format!("the host of the flow in {} does not answer; try again", run.path().display());
+                let message =
+                    format!("the process that drives the flow in {} does not answer; try again", run.path().display());
                 return Err(Failure::new(Exit::Unreachable, message));
             };
             write(run, &order).await?;
@@ -122,7 +123,7 @@ pub(super) async fn order(run: &RunDir, order: FlowCommand) -> Result<bool, Fail
             Ok(true) => return Ok(true),
             // It was just ending: there is none now, or a new one.
             Ok(false) if tries < TRIES => tries += 1,
-            Ok(false) => return Err(Failure::unreachable("the host of the flow has gone; try again")),
+            Ok(false) => return Err(Failure::unreachable("the process that drives the flow has exited; try again")),
             Err(error) => return Err(error.into()),
         }
     }
@@ -181,7 +182,7 @@ pub(super) async fn is_left(run: &RunDir) -> bool {
 pub(super) fn stopped(host: Option<i32>, status: &FlowStatus) -> Vec<String> {
     let host = host.map(|pid| {
         format!(
-            "the run's supervisor process {pid} is stopped: nothing new starts and no end is recorded before it is continued, with \
+            "the run's supervisor process {pid} is stopped: nothing new starts and nothing is recorded before it is continued, with \
              `kill -CONT {pid}` or `fg` in its terminal"
         )
     });
@@ -198,7 +199,8 @@ pub(super) fn stopped(host: Option<i32>, status: &FlowStatus) -> Vec<String> {
     let supervisors = supervisors.into_iter().map(|(pid, steps)| {
         let steps: Vec<String> = steps.iter().map(|step| format!("`{step}`")).collect();
         format!(
-            "the supervisor process {pid} of step {} is stopped: no end is seen before it is continued, with `kill -CONT {pid}`",
+            "the supervisor process {pid} of step {} is stopped: its end is not noticed before it is continued, with \
+             `kill -CONT {pid}`",
             steps.join(", ")
         )
     });
@@ -213,12 +215,12 @@ pub(super) fn last_time(status: &FlowStatus) -> Time {
 
 /// What to do about a run that has not ended and that no host drives.
 pub(super) fn interrupted(name: &RunName) -> String {
-    format!("interrupted: no host runs it now; go on with it: orlop run --resume --name {}", name.call())
+    format!("interrupted: no process drives it now; continue it: orlop run --resume --name {}", name.call())
 }
 
 async fn connect(run: &RunDir) -> Result<Option<Client>, Failure> {
     let client = Client::connect(run.path()).await;
-    client.map_err(|error| Failure::io("the host of the flow cannot be reached", &error))
+    client.map_err(|error| Failure::io("the process that drives the flow cannot be reached", &error))
 }
 
 /// Writes an order into the journal of a run whose lock the caller holds.
@@ -268,6 +270,6 @@ mod tests {
             );
         }
         let error = setup(json!({"backend": "steam"})).await.unwrap_err();
-        assert!(error.message.contains("what the run may use cannot be read"), "{}", error.message);
+        assert!(error.message.contains("the settings of the run cannot be read"), "{}", error.message);
     }
 }

@@ -40,13 +40,13 @@ pub(super) struct SubmitArgs {
     /// Idempotency key: repeated within a day, the submit takes effect once
     #[arg(long)]
     pub key: Option<String>,
-    /// Begin suspended
+    /// Start suspended
     #[arg(long)]
     pub suspend: bool,
     /// Wait until it has ended; the exit code says how
     #[arg(long)]
     pub wait: bool,
-    /// Show what happens until it has ended
+    /// Show progress until it has ended
     #[arg(long)]
     pub watch: bool,
     /// Show what its steps write when it has ended
@@ -109,7 +109,7 @@ pub(super) async fn run(target: &dyn FlowTarget, args: &RunArgs) -> Result<Exit,
     let Some(file) = args.file.as_ref().filter(|_| !args.resume) else {
         let call = target.named("NAME").call();
         return Err(Failure::usage(format!(
-            "{} goes on with its flows by itself; watch one with `orlop flow watch {call}`",
+            "{} continues its flows by itself; watch one with `orlop flow watch {call}`",
             target.asked()
         )));
     };
@@ -137,7 +137,7 @@ pub(super) async fn run(target: &dyn FlowTarget, args: &RunArgs) -> Result<Exit,
                     2 => (StopMode::Terminate, "cancelling what runs; interrupt again to leave it running"),
                     _ => {
                         let call = target.named(&made.name).call();
-                        output::tell(&format!("the flow goes on; see it with `orlop flow watch {call}`"));
+                        output::tell(&format!("the flow continues; see it with `orlop flow watch {call}`"));
                         return Ok(exit);
                     }
                 };

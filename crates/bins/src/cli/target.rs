@@ -391,7 +391,7 @@ pub(super) async fn within<T>(
     match tokio::time::timeout(limit.get(), what).await {
         Ok(done) => done.map(Some),
         Err(_) => {
-            output::tell(&format!("`{name}` has not ended; it goes on"));
+            output::tell(&format!("`{name}` has not ended; it continues"));
             Ok(None)
         }
     }

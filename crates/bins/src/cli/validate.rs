@@ -19,7 +19,7 @@ pub(super) struct ValidateArgs {
     /// Files or folders; of a folder all `.yaml`, `.yml` and `.json` below it. `-` is standard input
     #[arg(required = true)]
     pub paths: Vec<PathBuf>,
-    /// Refuse what is otherwise only warned about
+    /// Treat warnings as errors
     #[arg(long)]
     pub strict: bool,
     /// Also check what this place ignores and refuses

@@ -18,7 +18,7 @@ pub(super) struct WatchArgs {
     pub name: String,
     #[command(flatten)]
     pub globals: GlobalArgs,
-    /// Leave after this long, with exit code 8
+    /// Give up after this long, with exit code 8
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<HumanDuration>,
     /// Form of the output; JSON gives one status a line

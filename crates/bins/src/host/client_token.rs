@@ -34,7 +34,7 @@ fn read_private(path: &Path) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() || found.uid() != nix::unistd::geteuid().as_raw() || found.mode() & 0o077 != 0 {
-        let text = "others may have written or read it; delete it, or make it yours alone with `chmod 600`";
+        let text = "other users may have written or read it; delete it, or make it private with `chmod 600`";
         return Err(io::Error::new(ErrorKind::PermissionDenied, text));
     }
     let mut text = String::new();
@@ -110,7 +110,7 @@ impl ClientToken {
         let given = runtime_directories().find_map(|directory| prepared(&directory).ok());
         let folder = given.or_else(|| made_directory().ok());
         let folder = folder.ok_or_else(|| {
-            let text = "there is no directory that belongs to this user alone: set XDG_RUNTIME_DIR to one";
+            let text = "no directory found that only this user can access: set XDG_RUNTIME_DIR to one";
             io::Error::new(ErrorKind::NotFound, text)
         })?;
         self.announce_in(&folder, addresses)

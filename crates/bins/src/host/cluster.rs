@@ -9,7 +9,7 @@ use serde::Serialize;
 /// No way to the API server.
 fn wrong(error: impl std::error::Error + 'static) -> Problem {
     let message = format!(
-        "there is no way to a Kubernetes API server: {}; run in a pod with a service account, or give --kubeconfig FILE",
+        "cannot find a Kubernetes API server: {}; run in a pod with a service account, or give --kubeconfig FILE",
         chain(&error)
     );
     Problem::new(Class::Invalid, message)

@@ -281,7 +281,7 @@ impl Admission for WaitForKey {
             let folder = self.folder.clone();
             let asked = tokio::task::spawn_blocking(move || folder.ask()).await;
             let asked = asked.map_err(|error| {
-                Problem::new(Class::Fatal, "asking the concurrency limiter broke off").because(error)
+                Problem::new(Class::Fatal, "asking the concurrency limiter was interrupted").because(error)
             })?;
             let (answer, others) = asked?;
             let (uids, ends) = match answer {
@@ -314,7 +314,7 @@ impl WaitForKey {
         let (all, left) = (names(&mut before.iter()), names(&mut before.iter().filter(|other| !other.lives)));
         let hint = match left.as_str() {
             "" => String::new(),
-            left => format!("; no host runs {left} now: go on with it by --resume, or delete it"),
+            left => format!("; no process drives {left} now: resume it with --resume, or delete it"),
         };
         format!("waits for {all}, which holds concurrency key {}{hint}", self.folder.key)
     }

@@ -165,7 +165,7 @@ impl RunDir {
             return Ok(());
         }
         if !self.is_made() && fs::read_dir(&self.0)?.next().is_some() {
-            let why = "others can look into it and it holds other things; give a new directory, or make it private with \
+            let why = "other users can read it and it contains other files; give a new directory, or make it private with \
                        `chmod 700`";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }

@@ -1,4 +1,4 @@
-//! Directories and files of a server that only its user may look into: what is there already and is open to others is closed, and
+//! Directories and files of a server that only its user may look into: what already exists and is open to others is closed, and
 //! said, or refused where it may be meant for others.
 
 use std::fs::{self, DirBuilder, Permissions};
@@ -21,7 +21,7 @@ pub(crate) fn directory(path: &Path, is_own: impl Fn(&str) -> bool) -> io::Resul
     let owner = fs::metadata(path)?.uid();
     if owner != nix::unistd::geteuid().as_raw() {
         let text =
-            format!("it belongs to the user {owner}, who could change what is in it; name a directory of your own");
+            format!("it belongs to the user {owner}, who could change its contents; name a directory that you own");
         return Err(io::Error::new(ErrorKind::PermissionDenied, text));
     }
     if !is_open(path)? {
@@ -31,14 +31,15 @@ pub(crate) fn directory(path: &Path, is_own: impl Fn(&str) -> bool) -> io::Resul
         let name = entry?.file_name();
         if !name.to_str().is_some_and(&is_own) {
             let text = format!(
-                "others can look into it, and it holds other things (`{}`); name a new directory, or close it with `chmod 700`",
+                "other users can read it, and it contains other files (`{}`); use a new directory, or make it \
+                 private with `chmod 700`",
                 name.display()
             );
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
     }
     fs::set_permissions(path, Permissions::from_mode(0o700))?;
-    Ok(Some(format!("{}: others could look into it; it is closed now", path.display())))
+    Ok(Some(format!("{}: other users could read it; it is private now", path.display())))
 }
 
 /// Closes what is there of these and open to others, directories and files. Gives what was closed, and what could not be and why.
@@ -54,8 +55,8 @@ pub(crate) fn close<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<String
         };
         let path = path.display();
         said.push(match closed {
-            Ok(()) => format!("{path}: others could look into it; it is closed now"),
-            Err(error) => format!("{path}: others can look into it, and it cannot be closed: {error}"),
+            Ok(()) => format!("{path}: other users could read it; it is private now"),
+            Err(error) => format!("{path}: other users can read it, and it cannot be made private: {error}"),
         });
     }
     said
@@ -78,7 +79,7 @@ mod tests {
         assert_eq!(mode(&path), 0o700);
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         fs::write(path.join("fleet.db"), "").unwrap();
-        assert!(made().unwrap().is_some_and(|said| said.contains("closed now")));
+        assert!(made().unwrap().is_some_and(|said| said.contains("private now")));
         assert_eq!(mode(&path), 0o700);
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         fs::write(path.join("letter"), "").unwrap();

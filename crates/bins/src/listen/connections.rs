@@ -231,7 +231,7 @@ impl<T> Watched<T> {
         }
         let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(WRITING)));
         ready!(stuck.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other side takes nothing")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer accepts no data")))
     }
 
     /// What it is around.
@@ -246,7 +246,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
         let shared = Arc::clone(&self.place.0.shared);
         shared.reader.register(cx.waker());
         if shared.over.load(Ordering::SeqCst) {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, "others needed its place")));
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "closed in favour of other connections",
+            )));
         }
         if let Poll::Ready(read) = Pin::new(&mut self.inner).poll_read(cx, buf) {
             return Poll::Ready(read);
@@ -256,7 +259,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
         }
         if let Some(first) = &mut self.first {
             ready!(first.as_mut().poll(cx));
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no request came in time")));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no request arrived in time")));
         }
         Poll::Pending
     }

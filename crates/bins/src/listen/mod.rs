@@ -83,7 +83,9 @@ pub(crate) async fn accept(socket: TcpListener, served: Served, mut stopped: wat
         match accepted {
             Ok((stream, peer)) => match all.enter(peer) {
                 Some(place) => drop(connections.spawn(greet(stream, served.clone(), place, stopped.clone()))),
-                None => tracing::debug!(target: "orlop::listen", %peer, "a connection was refused: there is no room"),
+                None => {
+                    tracing::debug!(target: "orlop::listen", %peer, "connection refused: the connection limit is reached");
+                }
             },
             // Of one connection, or of too many open files: others may do better a little later.
             Err(error) => {

@@ -15,22 +15,22 @@ use rustls::{RootCertStore, server::WebPkiClientVerifier};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsFault {
     /// The certificate is no PEM.
-    #[error("the certificate is no PEM: {0}")]
+    #[error("the certificate is not valid PEM: {0}")]
     Certificate(pem::Error),
     /// There is none in it.
-    #[error("there is no certificate in the file of the certificate")]
+    #[error("the certificate file contains no PEM certificate")]
     NoCertificate,
     /// The certificate is PEM of something else.
     #[error("the certificate is not well formed")]
     Malformed,
     /// The key is no PEM.
-    #[error("the key is no PEM: {0}")]
+    #[error("the key is not valid PEM: {0}")]
     Key(pem::Error),
     /// There is none in it.
-    #[error("there is no key in the file of the key")]
+    #[error("the key file contains no PEM private key")]
     NoKey,
     /// They are of two pairs.
-    #[error("the key is not that of the certificate")]
+    #[error("the key does not match the certificate")]
     Mismatch,
     /// The authority of callers cannot be used.
     #[cfg(feature = "fleet")]

@@ -302,11 +302,11 @@ mod tests {
           logs of the failure: orlop flow logs demo b
         ");
         let message =
-            "Stopped: the flow was told to end; suspended since 1970-01-01T00:00:00Z; resume it to go on".to_owned();
+            "Stopped: the flow was asked to stop; suspended since 1970-01-01T00:00:00Z; resume it to go on".to_owned();
         let suspended = FlowStatus { phase: FlowPhase::Suspended, message, ..FlowStatus::default() };
         insta::assert_snapshot!(summary(&RunName::plain("demo"), &suspended, Time::EPOCH, Colour::Never), @"
         ‖ demo: Suspended in  — 0 steps: 0 succeeded, 0 failed, 0 skipped
-          Stopped: the flow was told to end; suspended since 1970-01-01T00:00:00Z; resume it to go on
+          Stopped: the flow was asked to stop; suspended since 1970-01-01T00:00:00Z; resume it to go on
         ");
     }
 }

@@ -30,7 +30,7 @@ fn sha256(field: &'static str, text: &str) -> Result<(), WireError> {
     if text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
         return Ok(());
     }
-    Err(WireError::new(field, "is no SHA-256; use 64 hexadecimal digits in lower case"))
+    Err(WireError::new(field, "is not a SHA-256 digest; use 64 lowercase hexadecimal digits"))
 }
 
 fn upload_id(id: &str) -> Result<(), WireError> {

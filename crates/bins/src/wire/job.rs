@@ -60,7 +60,7 @@ impl TryFrom<v1::SubmitRequest> for Submission {
             match serde_json::from_slice(&job).map(|json| JobSpec::from_json(&json)) {
                 Ok(Ok(spec)) => jobs.push(spec),
                 Ok(Err(faults)) => errors.extend(of_spec(faults, &path).fields),
-                Err(error) => errors.push(FieldError { path, message: format!("is no JSON: {error}") }),
+                Err(error) => errors.push(FieldError { path, message: format!("is not valid JSON: {error}") }),
             }
             if errors.len() >= LIST_MAX {
                 break;

@@ -224,7 +224,7 @@ fn before_it_is_deleted_the_chart_lets_go_of_its_objects() {
     command.arg("release-finalizers").args(arguments).arg("--kubeconfig=/nothing/like/this");
     let done = command.output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.code() == Some(2) && said.contains("there is no way to a Kubernetes API server"), "{said}");
+    assert!(done.status.code() == Some(2) && said.contains("cannot find a Kubernetes API server"), "{said}");
 }
 
 /// Arguments of the hook in a release that is called as the operator.

@@ -87,6 +87,6 @@ fn a_release_is_signed_the_same_programs_give_the_same_bytes_and_any_change_is_s
     assert!(code == Some(1) && said.contains("is not what orlop signed"), "{said}");
     fs::remove_file(dir.path().join("one/SHA256SUMS.sig")).expect("it goes");
     let (code, said) = check("one");
-    assert!(code == Some(1) && said.contains("this is no signed release"), "{said}");
+    assert!(code == Some(1) && said.contains("not a signed release"), "{said}");
     assert_eq!(release(&["--key", &ours]).status.code(), Some(2));
 }

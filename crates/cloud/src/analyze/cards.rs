@@ -37,14 +37,18 @@ pub(super) fn gpu(known: &mut DecisionInput<'_>) -> Gpu {
         known.which(|f| matches!(f, Finding::Cuda(_))).into_iter().filter(|f| f.strength == Strength::Hard).collect();
     let by_cuda = hard.is_empty() && !cuda.is_empty();
     if by_cuda {
-        known.notes.push("CUDA is asked for and nothing else says GPU: it counts as a need for one".to_owned());
+        known
+            .notes
+            .push("CUDA is requested and nothing else mentions a GPU: it counts as a requirement for one".to_owned());
     }
     let asked: Vec<&Fact> = hard.iter().chain(&cuda).copied().collect();
     let hard: Vec<&Fact> = if by_cuda { cuda } else { hard };
     // A sentence that asks for a card or recommends one is not overruled by one about doing without.
     let is_asked = soft.iter().any(|fact| fact.rule == "readme-gpu");
     if !vetoes.is_empty() && (!hard.is_empty() || is_asked) {
-        known.notes.push("the repository needs a GPU and also says it runs without: the need counts".to_owned());
+        known
+            .notes
+            .push("the repository requires a GPU and also says it runs without: the requirement counts".to_owned());
     }
     let by_rules = !hard.is_empty() || (!soft.is_empty() && (vetoes.is_empty() || is_asked));
     let required = by_rules || known.advised.is_some();
@@ -125,7 +129,8 @@ pub(super) fn count(known: &mut DecisionInput<'_>, required: bool) -> Need<u32> 
     }
     if is_stated && only_own && counted.target > Some(1) {
         known.notes.push(
-            "how many cards somebody's own run had is no need: one with the memory asked for is taken".to_owned(),
+            "the number of GPUs in an example run is not a requirement: one with the requested memory is planned"
+                .to_owned(),
         );
         return Need::default_of(1);
     }

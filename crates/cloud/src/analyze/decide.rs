@@ -150,11 +150,11 @@ fn system(known: &mut DecisionInput<'_>, cuda: Option<Version>) -> (Need<OsType>
     if os.mapped
         && let Some(fact) = set.first()
     {
-        known.notes.push(format!("{}:{}: {} stands for what is written there", fact.file, fact.line, shown(&os)));
+        known.notes.push(format!("{}:{}: {} is used for what is written there", fact.file, fact.line, shown(&os)));
     }
     let newest = Version::new(22, 4);
     if cuda.is_some_and(|cuda| cuda.major == 11) && os.kind == OsType::Ubuntu && os.version > newest {
-        known.notes.push(format!("CUDA 11 has no home on {}: ubuntu 22.04 is taken", shown(&os)));
+        known.notes.push(format!("CUDA 11 is not available on {}: using ubuntu 22.04", shown(&os)));
         os.version = newest;
     }
     let kind = Need::of(None, Some(os.kind), &set);

@@ -89,9 +89,7 @@ fn gpu(scan: &Scan, analysis: &Analysis, advice: &Advised, merged: &mut Merged) 
     };
     let quote = advice.evidence.iter().find(|quote| stands(scan, quote));
     let (Some(_), Some(quote)) = (analysis.facts.iter().find(beside_prose), quote) else {
-        merged
-            .notes
-            .push("advice asks for a GPU without evidence that stands in the repository: there is none".to_owned());
+        merged.notes.push("advice asks for a GPU without evidence in the repository: no GPU is planned".to_owned());
         return;
     };
     let fact = Fact {

@@ -57,7 +57,7 @@ pub fn analyze(scan: &Scan) -> Analysis {
     flags.extend(others.map(|(_, path, _)| format!("{NOT_UNDERSTOOD}:{path}")));
     if !tells_of_software(scan, &cleared) && !facts.iter().any(bears_on_cards) {
         flags.push(GPU_UNKNOWN.to_owned());
-        notes.push("nothing tells whether a GPU is needed: say so with --gpu N or --no-gpu".to_owned());
+        notes.push("nothing indicates whether a GPU is needed: use --gpu N or --no-gpu".to_owned());
     }
     let placed: Vec<Placed<'_>> = cleared.iter().map(|(kind, path, text)| Placed { kind: *kind, path, text }).collect();
     let builds: Vec<(&str, &str)> =

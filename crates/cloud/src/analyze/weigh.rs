@@ -62,7 +62,7 @@ fn part(fact: &mut Fact, is_prose: bool, reported: &mut Vec<String>) {
     let said = said(&fact.finding).filter(|_| fact.strength == Strength::Hard);
     fact.strength = fact.strength.min(most);
     if let Some(said) = said.filter(|_| reported.len() <= MAX_HINTS) {
-        let note = format!("{}:{}: {said}: a wish only, since it is said of a part", fact.file, fact.line);
+        let note = format!("{}:{}: {said}: a preference only, since it is about a part", fact.file, fact.line);
         if !reported.contains(&note) {
             reported.push(note);
         }
@@ -121,7 +121,7 @@ fn makers(facts: &mut [Fact], notes: &mut Vec<String>) {
 
 /// What a sentence says that does not count.
 fn hint(fact: &Fact) -> String {
-    format!("{}:{}: \u{201c}{}\u{201d} is taken for a hint only", fact.file, fact.line, fact.quote)
+    format!("{}:{}: \u{201c}{}\u{201d} is treated as a hint only", fact.file, fact.line, fact.quote)
 }
 
 const fn is_size(finding: &Finding) -> bool {

@@ -47,7 +47,7 @@ pub(super) fn unfit(why: impl std::fmt::Display) -> Problem {
 
 /// There is something where an artifact is to be delivered.
 pub(super) fn occupied(target: &Path) -> Problem {
-    let message = format!("there is something at {} already; deliver the artifact elsewhere", target.display());
+    let message = format!("{} already exists; deliver the artifact elsewhere", target.display());
     Problem::new(Class::Exists, message)
 }
 

@@ -25,7 +25,7 @@ pub(super) fn merge(from: &Path, into: &Path) -> Result<(), Problem> {
                     continue;
                 }
                 Ok(there) if there.is_dir() || is_folder => {
-                    return Err(unfit(format_args!("another input stands at `{}`", inside.display())));
+                    return Err(unfit(format_args!("another input is at `{}`", inside.display())));
                 }
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(reading(&target, error)),
                 _ => {}
@@ -69,7 +69,7 @@ mod tests {
                 fs::write(next.join(name), "").unwrap();
             }
             let refused = merge(&next, &into).unwrap_err().to_string();
-            assert!(refused.contains(&format!("another input stands at `{name}`")), "{refused}");
+            assert!(refused.contains(&format!("another input is at `{name}`")), "{refused}");
         }
     }
 }

@@ -78,7 +78,7 @@ impl Meter {
 
     fn wanted(&self) -> Result<(), Problem> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Problem::new(Class::Transient, "nobody waits for the artifact any more"));
+            return Err(Problem::new(Class::Transient, "no one waits for the artifact any more"));
         }
         Ok(())
     }

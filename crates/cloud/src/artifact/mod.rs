@@ -128,7 +128,7 @@ impl CasStore {
         let guard = StopOnDrop(Arc::new(AtomicBool::new(false)));
         let (files, mut meter) = (Arc::clone(&self.files), Meter::new(self.limits, Arc::clone(&guard.0)));
         let done = tokio::task::spawn_blocking(move || work(&files, &mut meter)).await;
-        done.map_err(|error| Problem::new(Class::Fatal, "work of the artifact store broke off").because(error))?
+        done.map_err(|error| Problem::new(Class::Fatal, "work of the artifact store was interrupted").because(error))?
     }
 }
 
@@ -141,7 +141,7 @@ pub fn pack_folder(folder: &Path, limits: Limits) -> Result<std::fs::File, Probl
     pack::folder(&folder, &mut Meter::of_one_call(limits))
 }
 
-/// Tells work that nobody waits for it any more.
+/// Tells work that no one waits for it any more.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

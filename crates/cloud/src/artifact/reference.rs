@@ -76,7 +76,7 @@ impl Reference {
             .filter(|reference| location.sha256.is_empty() || location.sha256 == reference.sha256);
         let Some(mut reference) = parsed else {
             let message = format!(
-                "`{}` with digest `{}` is no artifact of this store; let its step run again",
+                "`{}` with digest `{}` is not an artifact of this store; run its step again",
                 location.reference, location.sha256
             );
             return Err(Problem::new(Class::Invalid, message));
@@ -139,6 +139,6 @@ mod tests {
         }
         let other = location(&format!("sha256/{good}"), &"1".repeat(64));
         let error = Reference::of(&other, None).unwrap_err();
-        assert!(error.message.ends_with("is no artifact of this store; let its step run again"), "{error}");
+        assert!(error.message.ends_with("is not an artifact of this store; run its step again"), "{error}");
     }
 }

@@ -89,7 +89,7 @@ impl Files {
         match File::open(&place) {
             Ok(file) => Ok((place, file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let message = format!("artifact {reference} is not stored; let its step run again");
+                let message = format!("artifact {reference} is not stored; run its step again");
                 Err(Problem::new(Class::NotFound, message))
             }
             Err(error) => Err(reading(&place, error)),

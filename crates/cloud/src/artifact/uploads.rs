@@ -28,13 +28,13 @@ pub struct UploadStore {
 /// There is no such upload.
 #[must_use]
 pub fn unknown_upload() -> Problem {
-    Problem::coded(Code::NotFound, "there is no such upload; begin a new one")
+    Problem::coded(Code::NotFound, "upload not found; start a new one")
 }
 
 /// A piece that does not begin where its upload ends, at the field `offset`.
 #[must_use]
 pub fn wrong_offset(stored: u64) -> Problem {
-    Problem::coded(Code::Conflict, format!("{stored} bytes are stored; go on there"))
+    Problem::coded(Code::Conflict, format!("{stored} bytes are stored; continue at this offset"))
         .at_field("offset", stored.to_string())
 }
 
@@ -389,7 +389,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&target).unwrap(), "hello");
         assert!(fs::metadata(&target).unwrap().permissions().readonly());
         store.shrink(5).unwrap();
-        assert!(store.read(&new).unwrap().is_none() && store.read(&old).unwrap().is_some(), "the one in use stays");
+        assert!(
+            store.read(&new).unwrap().is_none() && store.read(&old).unwrap().is_some(),
+            "the current one stays in use"
+        );
         let place = store.files.place(&old);
         fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&place, "damaged").unwrap();

@@ -31,7 +31,7 @@ pub struct NatsOptions {
     pub url: String,
     /// A token, if the server wants one; user and password stand in the address.
     pub token: Option<String>,
-    /// Tells the fleets of one stream apart.
+    /// Distinguishes the fleets that share one stream.
     pub cluster: String,
     /// Name of the stream.
     pub stream: String,

@@ -154,7 +154,9 @@ impl Relaxable {
             Self::Ram => ("memory", " GiB"),
             Self::Disk => ("disk", " GB"),
         };
-        format!("{what} relaxed from {asked}{unit} to {had}{unit}: nothing has more beside the rest")
+        format!(
+            "{what} relaxed from {asked}{unit} to {had}{unit}: nothing has more together with the other requirements"
+        )
     }
 }
 

@@ -11,7 +11,7 @@ use crate::analyze::{Feature, Requirements, Version};
 pub struct Range {
     /// What nothing lowers.
     pub least: u32,
-    /// What is wanted.
+    /// The desired state.
     pub wish: u32,
 }
 

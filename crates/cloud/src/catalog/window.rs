@@ -35,7 +35,7 @@ pub enum Availability {
         /// The start.
         start: Timestamp,
     },
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
     /// None is free within the allowed start.
     Taken {

@@ -46,7 +46,7 @@ pub(super) async fn all(order: &FetchOrder, keys: &Keys) -> Result<(), Problem> 
     for fetch in &order.fetch {
         attempt(TRIES, || fetcher.one(fetch)).await.map_err(|error| {
             let class = error.class;
-            Problem::new(class, format!("input artifact {} cannot be had: {}", fetch.name, error.chain()))
+            Problem::new(class, format!("input artifact {} is not available: {}", fetch.name, error.chain()))
         })?;
     }
     clear(&scratch)
@@ -154,9 +154,7 @@ impl Fetcher<'_> {
     /// Takes a mounted file in, if it is what it should be.
     fn take_in(&self, path: &Path, content: &Content) -> Result<(), Problem> {
         let mut file = File::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                Problem::new(Class::NotFound, "it is not stored any more; let its step run again")
-            }
+            io::ErrorKind::NotFound => Problem::new(Class::NotFound, "it is not stored any more; run its step again"),
             _ => Problem::new(Class::Denied, format!("{} cannot be read", path.display())).because(error),
         })?;
         // One that grows meanwhile has an end too.

@@ -41,7 +41,7 @@ const TOLD_TO_END: u8 = 128 + 15;
 enum Failure {
     #[error("usage: orlop-helper fetch | orlop-helper run -- COMMAND [ARGUMENT]...")]
     Usage,
-    #[error("the variable {ORDER} is not set: this program is started in a pod that an operator has made")]
+    #[error("the variable {ORDER} is not set: this program is started in a pod that an operator created")]
     NoOrder,
     #[error("the variable {ORDER} cannot be read: {0}; give operator and helper the same version")]
     Order(String),
@@ -161,7 +161,7 @@ async fn run(order: &RunOrder, command: Command<'_>, environment: &Environment) 
         let mut report = keep::all(order, secrets, !told_to_end && !silent).await;
         report.message = keep::message(&message);
         if told_to_end && !silent && !order.artifacts.is_empty() {
-            let message = "the pod was told to end before its artifacts were stored".to_owned();
+            let message = "the pod was asked to stop before its artifacts were stored".to_owned();
             report.trouble.get_or_insert_with(|| ReportedFailure { reason: "OutputMissing".to_owned(), message });
         }
         if silent { report } else { keep::fitting(order, token, report).await }
@@ -169,7 +169,7 @@ async fn run(order: &RunOrder, command: Command<'_>, environment: &Environment) 
     // A pod that has to go has no time to store what nobody will take.
     let report = tokio::select! {
         report = keeping => report,
-        () = child.told_to_end() => Report::of_trouble("OutputMissing", "the pod was told to end while outputs were stored"),
+        () = child.told_to_end() => Report::of_trouble("OutputMissing", "the pod was asked to stop while outputs were being stored"),
     };
     if let Some(trouble) = &report.trouble {
         say(&format!("{}: {}", trouble.reason, trouble.message));
@@ -181,7 +181,7 @@ async fn run(order: &RunOrder, command: Command<'_>, environment: &Environment) 
 /// Leaves a report. In place: a kubelet watches that very file.
 fn leave(path: &Path, report: &Report) {
     if let Err(error) = std::fs::write(path, report.text()) {
-        say(&format!("{} cannot be written, so that nobody hears of this: {error}", path.display()));
+        say(&format!("{} cannot be written, so the result cannot be reported: {error}", path.display()));
     }
 }
 
@@ -211,6 +211,6 @@ fn making(path: &Path, modes: Modes) -> Result<(), Problem> {
     made.map_err(|error| {
         let class = Problem::from(io::Error::from(error.kind())).class;
         let class = if class == Class::Transient { Class::Invalid } else { class };
-        Problem::new(class, format!("the folder {} cannot be made", path.display())).because(error)
+        Problem::new(class, format!("the folder {} cannot be created", path.display())).because(error)
     })
 }

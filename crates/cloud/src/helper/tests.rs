@@ -153,10 +153,10 @@ async fn stored_bytes_that_are_gone_or_damaged_are_not_delivered() {
     let kept = &report.artifacts[0];
     fs::write(pod.at("store/u1/make/1/raw"), "other").unwrap();
     let error = pod.fetched(kept, "in/raw", true).await.unwrap_err().to_string();
-    assert!(error.starts_with("input artifact raw cannot be had: what was fetched is "), "{error}");
+    assert!(error.starts_with("input artifact raw is not available: what was fetched is "), "{error}");
     fs::remove_file(pod.at("store/u1/make/1/raw")).unwrap();
     let error = pod.fetched(kept, "in/raw", true).await.unwrap_err().to_string();
-    assert_eq!(error, "input artifact raw cannot be had: it is not stored any more; let its step run again");
+    assert_eq!(error, "input artifact raw is not available: it is not stored any more; run its step again");
     assert!(!Path::new(&pod.at("in/raw")).exists());
 }
 
@@ -170,7 +170,7 @@ fn an_order_of_another_version_is_refused_and_never_quoted() {
         [reported(None), reported(Some("secret")), reported(Some(r#"{"v":2,"scratch":"/s","maxBytes":1,"message":"/m"}"#))]
             .join("\n"),
         @r"
-    the variable ORLOP_PORTER is not set: this program is started in a pod that an operator has made
+    the variable ORLOP_PORTER is not set: this program is started in a pod that an operator created
     the variable ORLOP_PORTER cannot be read: line 1 column 1; give operator and helper the same version
     the variable ORLOP_PORTER cannot be read: its version is 2 and not 1; give operator and helper the same version
     "

@@ -55,13 +55,13 @@ pub(super) fn failed(url: &Url, error: &reqwest::Error) -> Problem {
     let message = if error.is_timeout() && error.is_connect() {
         format!("{shown} cannot be reached in time")
     } else if error.is_timeout() {
-        format!("nothing came from {shown} for too long")
+        format!("{shown} sent nothing for too long")
     } else if error.is_connect() {
         format!("{shown} cannot be reached")
     } else if error.is_builder() {
-        return unavailable(Class::Invalid, format!("{shown} cannot be asked for"));
+        return unavailable(Class::Invalid, format!("{shown} cannot be requested"));
     } else {
-        format!("{shown} broke off")
+        format!("{shown} was interrupted")
     };
     let why = why(error).map(|why| format!(": {why}")).unwrap_or_default();
     unavailable(Class::Transient, format!("{message}{why}"))
@@ -79,7 +79,7 @@ pub(super) fn writing(target: &Path, error: io::Error) -> Problem {
 
 /// There is something at the target.
 pub(super) fn occupied(target: &Path) -> Problem {
-    let message = format!("there is something at {} already; deliver the artifact elsewhere", target.display());
+    let message = format!("{} already exists; deliver the artifact elsewhere", target.display());
     Problem::new(Class::Exists, message)
 }
 

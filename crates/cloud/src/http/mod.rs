@@ -180,7 +180,7 @@ async fn arrive(file: TempPath, target: &Path) -> Result<(), Problem> {
 }
 
 fn done<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, Problem> {
-    result.map_err(|error| Problem::new(Class::Fatal, "work of a download broke off").because(error))
+    result.map_err(|error| Problem::new(Class::Fatal, "a download was interrupted").because(error))
 }
 
 #[async_trait]

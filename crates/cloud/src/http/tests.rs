@@ -262,7 +262,7 @@ async fn half_a_file_is_none() {
     let server = Server::saying("HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nhalf").await;
     let (class, reason, text) = trouble(&server).await;
     assert_eq!((class, reason), (Class::Transient, Some("ArtifactUnavailable")));
-    assert!(text.starts_with("http://host/file?\u{2026} broke off"), "{text}");
+    assert!(text.starts_with("http://host/file?\u{2026} was interrupted"), "{text}");
 }
 
 #[tokio::test]
@@ -272,7 +272,7 @@ async fn a_silent_server_is_given_up() {
         let options = Options { idle_timeout: Duration::from_millis(300), ..patient() };
         let (class, reason, text) = trouble_by(&server, options).await;
         assert_eq!((class, reason), (Class::Transient, Some("ArtifactUnavailable")));
-        assert!(text.starts_with("nothing came from http://host/file?\u{2026} for too long"), "{text}");
+        assert!(text.starts_with("http://host/file?\u{2026} sent nothing for too long"), "{text}");
     }
 }
 

@@ -66,7 +66,7 @@ fn authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Problem> {
         .collect::<Result<_, _>>()
         .map_err(|error| invalid(format!("the file of authorities cannot be read: {error}")))?;
     if found.is_empty() {
-        return Err(invalid("the file of authorities holds no certificate in PEM"));
+        return Err(invalid("the CA file contains no PEM certificate"));
     }
     Ok(found)
 }

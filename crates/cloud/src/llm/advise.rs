@@ -20,7 +20,7 @@ pub fn marker() -> Result<String, Problem> {
     let mut bytes = [0; 16];
     SystemRandom::new()
         .fill(&mut bytes)
-        .map_err(|_| Problem::new(Class::Fatal, "the system gives no random numbers"))?;
+        .map_err(|_| Problem::new(Class::Fatal, "the system provides no random numbers"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

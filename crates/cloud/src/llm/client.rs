@@ -125,7 +125,7 @@ fn failed(error: &reqwest::Error) -> Problem {
     } else if error.is_connect() {
         "the endpoint cannot be reached"
     } else {
-        "the connection to the endpoint broke off"
+        "the connection to the endpoint was interrupted"
     };
     Problem::new(Class::Transient, words)
 }

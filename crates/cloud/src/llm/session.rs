@@ -197,7 +197,7 @@ impl<'a> AdvisorSession<'a> {
     }
 
     async fn once(&mut self, asked: &MarkedQuestion) -> Result<Reply, String> {
-        let Some(advisor) = self.advisor else { return Err("nobody can be asked".to_owned()) };
+        let Some(advisor) = self.advisor else { return Err("no model is available".to_owned()) };
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err("the time for advice is over".to_owned());

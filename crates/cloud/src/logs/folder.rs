@@ -86,7 +86,10 @@ impl LogBackend for Folder {
     fn append(&self, chunks: &[Chunk]) -> Result<u64, Problem> {
         let mut files = self.files();
         let Some(files) = files.as_mut() else {
-            return Err(Problem::new(Class::Transient, "this server does not lead, so it keeps no logs; try again"));
+            return Err(Problem::new(
+                Class::Transient,
+                "this server is not the leader, so it stores no logs; try again",
+            ));
         };
         files.append(&self.path, self.options, chunks).map_err(|error| self.failed("writing", error))
     }

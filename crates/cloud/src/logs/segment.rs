@@ -223,7 +223,7 @@ impl AttemptRecords {
     }
 
     fn damaged(&self, at: u64) -> io::Error {
-        self.explain(io::Error::new(io::ErrorKind::InvalidData, format!("no whole record stands near byte {at}")))
+        self.explain(io::Error::new(io::ErrorKind::InvalidData, format!("no complete record found near byte {at}")))
     }
 
     /// Adds which file it is.

@@ -246,7 +246,7 @@ impl OutputLog {
             }
         }
         if let Err(error) = self.shift() {
-            tracing::warn!(%error, "output of attempts takes more room than it may");
+            tracing::warn!(%error, "output of attempts exceeds its disk limit");
         }
     }
 

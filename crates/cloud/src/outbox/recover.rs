@@ -62,7 +62,7 @@ impl ReplayedJournals {
                 self.last = self.last.max(no.0);
                 self.control.insert(no, (entry, spot));
             }
-            None => tracing::warn!(?spot, "an entry of the outbox is whole but says nothing that is known"),
+            None => tracing::warn!(?spot, "an entry of the outbox is complete but has unknown contents"),
         }
     }
 }

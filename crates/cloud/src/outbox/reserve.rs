@@ -21,7 +21,7 @@ impl Reserve {
         let mut reserve = Self { path: dir.join("reserve"), bytes, given: true };
         reserve.take_back();
         if reserve.given {
-            tracing::warn!(path = %reserve.path.display(), bytes, "no room can be set aside for results");
+            tracing::warn!(path = %reserve.path.display(), bytes, "no disk space can be reserved for results");
         }
         reserve
     }
@@ -33,7 +33,7 @@ impl Reserve {
             return false;
         }
         self.given = true;
-        tracing::warn!(path = %self.path.display(), "the disk is full: results go into the room set aside");
+        tracing::warn!(path = %self.path.display(), "the disk is full: results use the reserved space");
         fs::remove_file(&self.path).is_ok()
     }
 

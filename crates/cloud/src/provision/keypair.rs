@@ -107,7 +107,7 @@ impl KeyPair {
     /// # Errors
     /// The system has no randomness.
     pub fn make(comment: &str) -> io::Result<Self> {
-        let no_randomness = || io::Error::other("this machine gives no randomness");
+        let no_randomness = || io::Error::other("the system provides no random numbers");
         let (mut seed, mut check) = ([0_u8; 32], [0_u8; 4]);
         let random = SystemRandom::new();
         random.fill(&mut seed).and_then(|()| random.fill(&mut check)).map_err(|_| no_randomness())?;
@@ -151,7 +151,7 @@ impl KeyPair {
     /// Writes the private half to a file that is not there yet. Blocks.
     ///
     /// # Errors
-    /// The file is there already, which is never overwritten, or the disk refuses.
+    /// The file already exists, which is never overwritten, or the disk refuses.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());

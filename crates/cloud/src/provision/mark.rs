@@ -22,7 +22,7 @@ pub struct DeploymentId(String);
 
 /// A text that is no id of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no id of a deployment: ten characters of a-z and 2-7")]
+#[error("`{0}` is not a deployment id: expected ten characters of a-z and 2-7")]
 pub struct BadDeploymentId(String);
 
 impl DeploymentId {

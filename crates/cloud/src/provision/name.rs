@@ -27,7 +27,7 @@ pub struct Named<'a> {
 
 /// A text that is no name of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no name of a server: at most 63 of a-z, 0-9 and `-`, the first and the last no `-`")]
+#[error("`{0}` is not a valid server name: use at most 63 of a-z, 0-9 and `-`, not starting or ending with `-`")]
 pub struct BadName(String);
 
 /// The name of a server, `orlop-<repo>-<key>`.

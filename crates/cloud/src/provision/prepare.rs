@@ -265,7 +265,7 @@ pub fn check_lease_name(name: &str, leases: &[Lease]) -> Result<(), Failure> {
     let lives = |lease: &&Lease| !matches!(lease.status, Some(S::Terminated | S::Gone));
     match leases.iter().filter(lives).find(|lease| lease.name == name) {
         Some(lease) => {
-            let message = format!("there is a lease {name} already ({})", lease.id);
+            let message = format!("lease {name} already exists ({})", lease.id);
             Err(Failure::new(Exit::Conflict, "lease_name", message, "choose another --lease-name"))
         }
         None => Ok(()),
@@ -287,7 +287,7 @@ pub fn check_foreign(server_name: &str, own: Option<&DeploymentId>, marked: &[Or
             let message =
                 format!("{} {} of another deployment {} has this name", one.kind.as_str(), one.id, one.deployment);
             let hint = format!(
-                "remove it: orlop provisioner destroy --id {}; or begin another one with --new",
+                "remove it: orlop provisioner destroy --id {}; or start another one with --new",
                 one.deployment
             );
             Err(Failure::new(Exit::Conflict, "name_taken", message, hint))

@@ -34,13 +34,13 @@ const MAX_KEPT: u64 = 64 << 20;
 #[non_exhaustive]
 pub enum ReferenceError {
     /// An address that is not safe to believe.
-    #[error("{0} is no address of a hardware description: https, or http on this machine")]
+    #[error("{0} is not a valid address of a hardware description: use https, or http on this machine")]
     Address(String),
     /// A site that has none.
     #[error("there is no public description of {0}")]
     Site(String),
     /// Nobody answered, or not with a list of hosts.
-    #[error("the public description of {site} cannot be had: {why}")]
+    #[error("cannot retrieve the public description of {site}: {why}")]
     Answer {
         /// Which site.
         site: String,
@@ -150,8 +150,8 @@ impl Reference {
         };
         match tokio::task::spawn_blocking(write).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the hardware description cannot be kept"),
-            Err(error) => tracing::warn!(%error, "keeping the hardware description broke off"),
+            Ok(Err(error)) => tracing::warn!(%error, "the hardware description cannot be stored"),
+            Err(error) => tracing::warn!(%error, "storing the hardware description was interrupted"),
         }
     }
 }
@@ -286,7 +286,7 @@ mod tests {
         ] {
             bench.answers(answer);
             let error = bench.at(0, Keep::Use).await.unwrap_err();
-            assert!(error.starts_with("the public description of uc cannot be had: "), "{error}");
+            assert!(error.starts_with("cannot retrieve the public description of uc: "), "{error}");
         }
         assert!(!bench.folder.path().join("reference").exists());
     }

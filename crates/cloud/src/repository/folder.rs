@@ -27,7 +27,7 @@ pub async fn scan(path: &Path, subdir: &str) -> Result<Scan, FetchError> {
     let whole = path.join(&subdir);
     let (top, below) = (path.to_owned(), subdir.clone());
     if top.metadata().is_ok_and(|metadata| !metadata.is_dir()) {
-        return Err(FetchError::Folder { what: format!("{} is no folder", top.display()) });
+        return Err(FetchError::Folder { what: format!("{} is not a folder", top.display()) });
     }
     let deadline = Instant::now() + SCAN_TIME;
     let (root, entries) = blocking(move || {

@@ -17,7 +17,7 @@ const WORD_MAX: usize = 64;
 /// Transient when it breaks off.
 pub(super) async fn text(mut answer: Response) -> Result<String, Problem> {
     let mut bytes = Vec::new();
-    let broke = |_| Problem::new(Class::Transient, "an answer of the S3 store broke off");
+    let broke = |_| Problem::new(Class::Transient, "an answer of the S3 store was interrupted");
     while let Some(piece) = answer.chunk().await.map_err(broke)? {
         bytes.extend_from_slice(&piece);
         if bytes.len() >= ANSWER_MAX {
@@ -44,7 +44,7 @@ fn word(text: &str) -> Option<&str> {
 /// What a word means, and what to do; none for one whose code says enough.
 fn meaning(word: &str) -> Option<(Class, &'static str)> {
     Some(match word {
-        "NoSuchBucket" => (Class::Invalid, "; make the bucket, or name another one"),
+        "NoSuchBucket" => (Class::Invalid, "; create the bucket, or use another one"),
         "NoSuchKey" => (Class::NotFound, ""),
         "PermanentRedirect" | "AuthorizationHeaderMalformed" | "TemporaryRedirect" => {
             (Class::Invalid, "; the bucket is in another region: name the endpoint of that, or add `?region=…` to it")
@@ -58,7 +58,7 @@ fn meaning(word: &str) -> Option<(Class, &'static str)> {
         }
         // An upload that was aborted, or has ended before, is begun anew.
         "NoSuchUpload" => (Class::Conflict, ""),
-        "QuotaExceeded" | "XMinioStorageFull" => (Class::Capacity, "; make room in the store"),
+        "QuotaExceeded" | "XMinioStorageFull" => (Class::Capacity, "; free space in the store"),
         _ => return None,
     })
 }
@@ -82,11 +82,11 @@ pub(super) async fn refusal(url: &Url, answer: Response) -> Problem {
 pub(super) fn trouble(text: &str) -> Option<Problem> {
     let word = word(text)?;
     let (class, advice) = meaning(word).unwrap_or((Class::Transient, ""));
-    Some(Problem::new(class, format!("the S3 store says {word}{advice}")))
+    Some(Problem::new(class, format!("the S3 store reports {word}{advice}")))
 }
 
 /// An answer that is none of S3.
 pub(super) fn unreadable(bucket: &Bucket) -> Problem {
     let host = bucket.base_url().host_str().unwrap_or_default();
-    Problem::new(Class::Invalid, format!("what {host} answers is no answer of an S3 store; look at the endpoint"))
+    Problem::new(Class::Invalid, format!("the response of {host} is not that of an S3 store; check the endpoint"))
 }

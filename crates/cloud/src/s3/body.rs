@@ -23,7 +23,7 @@ pub(super) fn empty() -> Body {
 /// # Errors
 /// The file cannot be read.
 pub(super) async fn of(path: &Path, span: Span) -> Result<Body, Problem> {
-    let failed = |error| Problem::new(Class::Fatal, "what is to be stored cannot be read").because(error);
+    let failed = |error| Problem::new(Class::Fatal, "the data to store cannot be read").because(error);
     let mut file = File::open(path).await.map_err(failed)?;
     file.seek(SeekFrom::Start(span.start)).await.map_err(failed)?;
     let pieces = futures::stream::try_unfold((file, span.bytes), |(mut file, left)| async move {

@@ -61,7 +61,7 @@ impl Object {
     /// Invalid for a place that is none.
     pub(crate) fn new(place: &S3Location, keys: Option<(String, String)>) -> Result<Self, Problem> {
         let endpoint = &place.endpoint;
-        let mut url = Url::parse(endpoint).map_err(|_| invalid("the endpoint of the S3 store is no URL"))?;
+        let mut url = Url::parse(endpoint).map_err(|_| invalid("the endpoint of the S3 store is not a URL"))?;
         let named = url.query_pairs().find(|(name, _)| name == "region").map(|(_, region)| region.into_owned());
         url.set_query(None);
         url.set_fragment(None);
@@ -71,16 +71,17 @@ impl Object {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         let name = &place.bucket;
         if !(1..=255).contains(&name.len()) || !name.chars().all(legal) || name.chars().all(|c| c == '.') {
-            return Err(invalid(format!("`{}` is no name of a bucket", name.escape_debug())));
+            return Err(invalid(format!("`{}` is not a valid bucket name", name.escape_debug())));
         }
         if place.key.len() > 1024 || place.key.split('/').any(|part| matches!(part, "" | "." | "..")) {
             let key: String = place.key.chars().take(200).collect();
             let why = "a key has at most 1,024 bytes, and no part of it between slashes is empty, `.` or `..`";
-            return Err(invalid(format!("`{}` is no key of an S3 object: {why}", key.escape_debug())));
+            return Err(invalid(format!("`{}` is not a valid S3 object key: {why}", key.escape_debug())));
         }
         let region = named.unwrap_or_else(|| region(url.host_str().unwrap_or_default()));
         let bucket = Bucket::new(url, UrlStyle::Path, name.clone(), region);
-        let bucket = bucket.map_err(|_| invalid("the endpoint of the S3 store is no http or https URL with a host"))?;
+        let bucket =
+            bucket.map_err(|_| invalid("the endpoint of the S3 store is not an http or https URL with a host"))?;
         let credentials = keys.map(|(id, secret)| Credentials::new(id, secret));
         Ok(Self { bucket, key: place.key.clone(), credentials })
     }

@@ -50,7 +50,7 @@ fn read(root: &Path, tenant: &TenantName, name: &str) -> Result<SecretValue, Pro
     };
     let file = open(root, tenant.as_str(), name).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(Problem::new(Class::Denied, format!("secret `{name}` of tenant `{tenant}` is no file")));
+        return Err(Problem::new(Class::Denied, format!("secret `{name}` of tenant `{tenant}` is not a file")));
     }
     let mut bytes = Vec::new();
     file.take(MAX_SECRET as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -79,7 +79,7 @@ fn list(root: &Path, tenant: &TenantName) -> io::Result<Vec<String>> {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
-    let ended = |error| Problem::new(Class::Transient, "reading a secret was given up").because(error);
+    let ended = |error| Problem::new(Class::Transient, "reading a secret was aborted").because(error);
     tokio::task::spawn_blocking(work).await.map_err(ended)?
 }
 

@@ -70,7 +70,7 @@ impl SealingKey {
         match std::fs::metadata(path) {
             Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
                 let message = format!(
-                    "others can read the key of secrets in {}; `chmod 600` it, and renew the secrets",
+                    "other users can read the key of secrets in {}; `chmod 600` it, and renew the secrets",
                     path.display()
                 );
                 Err(Problem::new(Class::Denied, message))
@@ -125,7 +125,7 @@ impl SealingKey {
 }
 
 fn no_randomness() -> Problem {
-    Problem::new(Class::Transient, "the system gives no random bytes; try again")
+    Problem::new(Class::Transient, "the system provides no random bytes; try again")
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl SealedSecrets {
             return Err(Problem::new(Class::Invalid, message));
         }
         let Some(key) = self.keys.first() else {
-            return Err(Problem::new(Class::Denied, "there is no key to seal secrets with; configure one"));
+            return Err(Problem::new(Class::Denied, "no key to seal secrets with is configured"));
         };
         let version = newest.unwrap_or(0).saturating_add(1);
         let (nonce, ciphertext) = key.seal(&purpose(tenant, name, version), value)?;
@@ -100,7 +100,8 @@ impl SecretStore for SealedSecrets {
             return Err(Problem::new(Class::Denied, message));
         };
         key.open(&purpose(tenant, name, sealed.version), &sealed.nonce, &sealed.ciphertext).ok_or_else(|| {
-            let message = format!("secret `{name}` of tenant `{tenant}` does not open: it was changed; store it again");
+            let message =
+                format!("secret `{name}` of tenant `{tenant}` cannot be unsealed: it was changed; store it again");
             Problem::new(Class::Denied, message)
         })
     }

@@ -66,8 +66,7 @@ impl<R: Read + Seek> SegmentReader<R> {
             // No entry is empty, and a power cut leaves zeros.
             if head.len == 0 || head.len > PAYLOAD_MAX {
                 let (at, len) = (self.at, head.len);
-                let message =
-                    format!("the entry at byte {at} is said to have {len} bytes, expected 1 to {PAYLOAD_MAX}");
+                let message = format!("the entry at byte {at} claims {len} bytes, expected 1 to {PAYLOAD_MAX}");
                 return Err(damaged(message));
             }
             let (place, len) = (PayloadRange { offset: self.at + HEAD as u64, len: head.len }, head.len as usize);

@@ -112,7 +112,7 @@ fn zeros_that_a_power_cut_leaves_are_no_entries() {
     let mut count = 0;
     let Scan { end, fault } = scan(Kind::Log, Cursor::new(whole), |_, _| count += 1).unwrap();
     assert_eq!((end, count), (ends[1] as u64, 2));
-    insta::assert_snapshot!(fault.unwrap(), @"the entry at byte 32 is said to have 0 bytes, expected 1 to 1048576");
+    insta::assert_snapshot!(fault.unwrap(), @"the entry at byte 32 claims 0 bytes, expected 1 to 1048576");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn what_is_too_long_is_not_written_and_a_length_that_is_said_to_be_takes_no_memo
     let mut bytes = Kind::Log.magic().to_vec();
     bytes.extend([0xff; 20]);
     let fault = scan(Kind::Log, Cursor::new(bytes), |_, _| ()).unwrap().fault.unwrap();
-    insta::assert_snapshot!(fault, @"the entry at byte 8 is said to have 4294967295 bytes, expected 1 to 1048576");
+    insta::assert_snapshot!(fault, @"the entry at byte 8 claims 4294967295 bytes, expected 1 to 1048576");
 }
 
 #[test]

@@ -56,39 +56,39 @@ codes! {
     /// The specification or the request is wrong as written.
     InvalidSpec = "invalid-spec", Invalid, 400, 3, "The request is not valid";
     /// Nobody, or nobody known, calls.
-    Unauthenticated = "unauthenticated", Denied, 401, 16, "Authentication is needed";
+    Unauthenticated = "unauthenticated", Denied, 401, 16, "Authentication is required";
     /// The caller may not.
-    Forbidden = "forbidden", Denied, 403, 7, "This is not allowed";
+    Forbidden = "forbidden", Denied, 403, 7, "Forbidden";
     /// It is not there, or the caller may not see it.
-    NotFound = "not-found", NotFound, 404, 5, "There is no such thing";
+    NotFound = "not-found", NotFound, 404, 5, "Not found";
     /// The route is there, and has no such method.
-    MethodNotAllowed = "method-not-allowed", NotFound, 405, 12, "There is no such method";
+    MethodNotAllowed = "method-not-allowed", NotFound, 405, 12, "Method not allowed";
     /// The state of the object forbids it.
-    Conflict = "conflict", Conflict, 409, 6, "This conflicts with what is";
+    Conflict = "conflict", Conflict, 409, 6, "Conflict with the current state";
     /// A condition that the caller named, or that the call needs, does not hold.
-    Precondition = "precondition", Conflict, 412, 9, "A condition does not hold";
+    Precondition = "precondition", Conflict, 412, 9, "Precondition failed";
     /// More bytes or items than a request may have.
     TooLarge = "too-large", Invalid, 413, 11, "The request is too large";
     /// A body of the wrong type.
     MediaType = "media-type", Invalid, 415, 3, "The body has the wrong type";
     /// It can never be placed, however long it waits.
-    NeverFits = "never-fits", Invalid, 422, 9, "The request can never be met";
+    NeverFits = "never-fits", Invalid, 422, 9, "The request can never be satisfied";
     /// The key was used with another body.
-    IdempotencyMismatch = "idempotency-mismatch", Conflict, 422, 3, "The idempotency key belongs to another request";
+    IdempotencyMismatch = "idempotency-mismatch", Conflict, 422, 3, "The idempotency key was used for another request";
     /// What was received is not what was announced.
     Checksum = "checksum", Invalid, 422, 15, "The checksum does not match";
     /// A limit of the tenant is reached.
-    QuotaExceeded = "quota-exceeded", Capacity, 429, 8, "A quota is used up";
+    QuotaExceeded = "quota-exceeded", Capacity, 429, 8, "Quota exceeded";
     /// Too many requests, or a full server.
-    RateLimited = "rate-limited", Capacity, 429, 8, "Requests come too fast";
+    RateLimited = "rate-limited", Capacity, 429, 8, "Too many requests";
     /// A fault of the server.
     Internal = "internal", Fatal, 500, 13, "The server failed";
     /// Another server leads.
     NotLeader = "not-leader", Transient, 503, 14, "Another server leads";
     /// What was asked cannot be stored now.
-    StoreUnavailable = "store-unavailable", Transient, 503, 14, "The store cannot be reached";
+    StoreUnavailable = "store-unavailable", Transient, 503, 14, "The store is not available";
     /// It took too long.
-    Deadline = "deadline", Transient, 504, 4, "The time is up";
+    Deadline = "deadline", Transient, 504, 4, "Deadline exceeded";
 }
 
 impl Code {

@@ -24,7 +24,7 @@ pub enum Class {
     Capacity,
     /// It is not there: adopt that, or create it.
     NotFound,
-    /// It is there already: adopt it, or say whose it is.
+    /// It already exists: adopt it, or say whose it is.
     Exists,
     /// Not allowed: report, no retry storm.
     Denied,

@@ -55,7 +55,7 @@ pub enum IdFault {
         allowed: &'static str,
     },
     /// A character that may occur, but not at the start or end of the text or of a part between separators.
-    #[error("{ch:?} at position {at} stands at the start or end of {part}, where only {allowed} may stand")]
+    #[error("{ch:?} at position {at} is at the start or end of {part}, where only {allowed} is allowed")]
     Edge {
         /// The character.
         ch: char,

@@ -181,12 +181,12 @@ mod tests {
     fn errors_say_what_where_and_what_is_allowed() {
         insta::assert_snapshot!(text(dns1123_subdomain("")), @"name `` is not valid: it is empty; use lower case letters, digits, `-` and `.`");
         insta::assert_snapshot!(text(dns1123_subdomain("build_image")), @"name `build_image` is not valid: character '_' at position 6 is not allowed; use lower case letters, digits, `-` and `.`");
-        insta::assert_snapshot!(text(dns1123_subdomain("ab.-c")), @"name `ab.-c` is not valid: '-' at position 4 stands at the start or end of a part between dots, where only a lower case letter or digit may stand");
+        insta::assert_snapshot!(text(dns1123_subdomain("ab.-c")), @"name `ab.-c` is not valid: '-' at position 4 is at the start or end of a part between dots, where only a lower case letter or digit is allowed");
         insta::assert_snapshot!(text(dns1123_subdomain("a..b")), @"name `a..b` is not valid: the part at position 3 is empty; write something between separators");
         insta::assert_snapshot!(text(dns1123_label(&"a".repeat(70))), @"name `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…` is not valid: it is 70 bytes long, at most 63 are allowed");
         insta::assert_snapshot!(text(dns1123_label("a\n")), @r"name `a\n` is not valid: character '\n' at position 2 is not allowed; use lower case letters, digits and `-`");
         insta::assert_snapshot!(text(label_key("a/b/c")), @"label key `a/b/c` is not valid: it has more than one `/`; use `name` or `prefix/name`");
         insta::assert_snapshot!(text(label_key("Ab/c")), @"label key prefix `Ab` is not valid: character 'A' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
-        insta::assert_snapshot!(text(label_value("-x")), @"label value `-x` is not valid: '-' at position 1 stands at the start or end of the text, where only a letter or digit may stand");
+        insta::assert_snapshot!(text(label_value("-x")), @"label value `-x` is not valid: '-' at position 1 is at the start or end of the text, where only a letter or digit is allowed");
     }
 }

@@ -77,7 +77,7 @@ pub struct SubjectFilter(String);
 
 /// A filter that is no pattern of subjects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no filter of subjects; use words joined by `.`, `*` for one word, a final `>` for the rest")]
+#[error("`{0}` is not a subject filter; use words joined by `.`, `*` for one word, a final `>` for the rest")]
 pub struct BadFilter(String);
 
 impl SubjectFilter {
@@ -186,7 +186,7 @@ pub fn check_events(events: &[BusEvent]) -> Result<(), Problem> {
         let plain =
             !subject.contains(['*', '>', ' ', '\t', '\r', '\n']) && subject.split('.').all(|word| !word.is_empty());
         if !subject.starts_with(SUBJECT_ROOT) || !plain {
-            let message = format!("event {id} has the subject `{subject}`, which is none below `{SUBJECT_ROOT}`");
+            let message = format!("event {id} has the subject `{subject}`, which is not below `{SUBJECT_ROOT}`");
             return Err(Problem::new(Class::Invalid, message));
         }
     }
@@ -214,7 +214,7 @@ mod tests {
         for bad in ["", "a..b", "a.>.b", "a b", "a*", ".", "a.", &"a".repeat(300)] {
             assert!(SubjectFilter::new(bad).is_err(), "{bad:?}");
         }
-        insta::assert_snapshot!(SubjectFilter::new("a..b").unwrap_err(), @"`a..b` is no filter of subjects; use words joined by `.`, `*` for one word, a final `>` for the rest");
+        insta::assert_snapshot!(SubjectFilter::new("a..b").unwrap_err(), @"`a..b` is not a subject filter; use words joined by `.`, `*` for one word, a final `>` for the rest");
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             |subject: &'static str, size| BusEvent { id: 1, subject: subject.into(), body: "x".repeat(size).into() };
         assert!(check_events(&[event("orlop.events.job.created", MAX_BODY)]).is_ok());
         assert!(check_events(&[event("orlop.events.job.created", MAX_BODY + 1)]).is_err());
-        insta::assert_snapshot!(check_events(&[event("job.created", 1)]).unwrap_err(), @"event 1 has the subject `job.created`, which is none below `orlop.events.`");
+        insta::assert_snapshot!(check_events(&[event("job.created", 1)]).unwrap_err(), @"event 1 has the subject `job.created`, which is not below `orlop.events.`");
         assert!(check_events(&[event("orlop.events.job..x", 1)]).is_err());
     }
 }

@@ -63,7 +63,8 @@ pub fn check_secret_name(name: &str) -> Result<(), Problem> {
     }
     let shown: String = name.chars().take(64).collect();
     let message = format!(
-        "`{shown}` is no name of a secret; use up to 128 letters, digits, `-`, `_` and `.`, a letter or digit first"
+        "`{shown}` is not a valid secret name; use up to 128 letters, digits, `-`, `_` and `.`, starting with a \
+         letter or digit"
     );
     Err(Problem::new(Class::Invalid, message))
 }

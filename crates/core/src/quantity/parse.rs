@@ -22,7 +22,7 @@ pub enum QuantityError {
     },
     /// What follows the number is not a suffix.
     #[error(
-        "quantity `{given}` ends in `{suffix}`, which is no suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, \
+        "quantity `{given}` ends in `{suffix}`, which is not a valid suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, \
          or an exponent such as e3{hint}"
     )]
     Suffix {

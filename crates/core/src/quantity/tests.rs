@@ -64,9 +64,9 @@ fn errors_say_what_where_and_what_is_allowed() {
     let error = |text: &str| text.parse::<Quantity>().unwrap_err();
     insta::assert_snapshot!(error(""), @"quantity is empty; write a number with an optional suffix, for example `500m`, `2`, `1.5Gi`, `1e3`");
     insta::assert_snapshot!(error("Gi"), @"quantity `Gi` has no digits; write a number with an optional suffix, for example `500m` or `1.5Gi`");
-    insta::assert_snapshot!(error("4K"), @"quantity `4K` ends in `K`, which is no suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (thousands are `k`, 1024s are `Ki`)");
-    insta::assert_snapshot!(error("1 "), @"quantity `1 ` ends in ` `, which is no suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (remove the blanks)");
-    insta::assert_snapshot!(error(&format!("1{}", "\n".repeat(100))), @r"quantity `1\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n…` ends in `\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n…`, which is no suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (remove the blanks)");
+    insta::assert_snapshot!(error("4K"), @"quantity `4K` ends in `K`, which is not a valid suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (thousands are `k`, 1024s are `Ki`)");
+    insta::assert_snapshot!(error("1 "), @"quantity `1 ` ends in ` `, which is not a valid suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (remove the blanks)");
+    insta::assert_snapshot!(error(&format!("1{}", "\n".repeat(100))), @r"quantity `1\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n…` ends in `\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n…`, which is not a valid suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (remove the blanks)");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn requests_round_up_and_capacities_round_down() {
 fn errors_name_the_resource() {
     let error = |key, value| ResourceVector::parse([(key, value)], Rounding::Up).unwrap_err().to_string();
     insta::assert_snapshot!(error("c pu", "1"), @"resource name `c pu` is not valid: character ' ' at position 2 is not allowed; use letters, digits, `-`, `_` and `.`");
-    insta::assert_snapshot!(error("memory", "1GB"), @"resource memory: quantity `1GB` ends in `GB`, which is no suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (use `G` or `Gi`)");
+    insta::assert_snapshot!(error("memory", "1GB"), @"resource memory: quantity `1GB` ends in `GB`, which is not a valid suffix; allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (use `G` or `Gi`)");
     insta::assert_snapshot!(error("cpu", "-1"), @"resource cpu: `-1` is below zero; use 0 or more");
 }
 

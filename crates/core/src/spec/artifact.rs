@@ -69,7 +69,7 @@ pub struct ArtifactOutput {
     /// How it is packed; absent: a file raw, a directory as tar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<Archive>,
-    /// A store of its own.
+    /// Its own store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3Object>,
 }

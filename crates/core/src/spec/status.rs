@@ -64,7 +64,7 @@ pub struct FlowStatus {
     /// Retries and counted failures summed over the flow.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// Seconds the deadline stood still.
+    /// Seconds the deadline was paused.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub suspended_seconds: u64,
 }
@@ -102,7 +102,7 @@ pub enum ConditionStatus {
     True,
     /// It does not.
     False,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -307,7 +307,7 @@ pub enum Decision {
     Approved,
     /// Do not.
     Rejected,
-    /// Nobody decided in time.
+    /// No decision in time.
     TimedOut,
 }
 

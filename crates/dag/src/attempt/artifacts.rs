@@ -87,11 +87,11 @@ fn from(
 ) -> Result<(), ArtifactError> {
     let Some((name, artifact)) = input.source() else { return Ok(()) };
     let unavailable = |status: Option<&StepStatus>| {
-        let artifact = artifact.map_or_else(|| "of its own".to_owned(), |artifact| format!("`{artifact}`"));
+        let artifact = artifact.map_or_else(|| "at all".to_owned(), |artifact| format!("`{artifact}`"));
         let phase = match status {
             Some(status) if status.reason.is_empty() => format!("it is {}", status.phase),
             Some(status) => format!("it is {}/{}", status.phase, status.reason),
-            None => "there is no such step".to_owned(),
+            None => "the step does not exist".to_owned(),
         };
         ArtifactError::Unavailable { input: input.name.clone(), step: name.to_owned(), artifact, phase }
     };

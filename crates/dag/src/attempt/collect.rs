@@ -94,7 +94,7 @@ fn outputs(step: &Step, end: &AttemptEnd, document: &Document, masked: Option<&D
                     }
                     Err(FileTrouble::NotFile) => {
                         let message = format!(
-                            "the file of output `{name}` is a directory, a pipe or another thing that is no regular file"
+                            "the file of output `{name}` is not a regular file but, for example, a directory or a pipe"
                         );
                         Err((INVALID, message))
                     }

@@ -173,7 +173,7 @@ fn unknown_suffix(step: &str, suffix: &str, span: Span) -> SourceError {
     let known = StepPredicate::SUFFIXES.map(|(known, _)| known);
     let help = did_you_mean(suffix, known).unwrap_or_else(|| format!("steps are asked for {}", known.join(", ")));
     if suffix.is_empty() {
-        return SourceError::new(span, "a word is missing after the dot").with_help(help);
+        return SourceError::new(span, "an outcome is missing after the dot").with_help(help);
     }
     let message = format!("step `{}` cannot be asked for `{}`", shortened(step), shortened(suffix));
     SourceError::new(span, message).with_help(help)

@@ -134,7 +134,7 @@ fn other_text_is_refused_with_the_place() {
     "(a b)": expected &&, || or `)`, found `b` at byte 3
     "a == b": unknown sign `=` at byte 2; a join has step names, &&, ||, ! and parentheses
     "'a'": unknown sign `'` at byte 0; a join has step names, &&, ||, ! and parentheses
-    "a.": a word is missing after the dot at byte 2; steps are asked for Succeeded, Failed, Skipped, Omitted, Completed, AnySucceeded, AllFailed
+    "a.": an outcome is missing after the dot at byte 2; steps are asked for Succeeded, Failed, Skipped, Omitted, Completed, AnySucceeded, AllFailed
     ".a": unknown step `.a` at byte 0; did you mean `a`?
     "a..Failed": step `a` cannot be asked for `.Failed` at byte 2; did you mean `Failed`?
     "#);

@@ -40,7 +40,7 @@ impl Call<'_> {
         let record = self.state.node(at).and_then(|node| node.approval.as_deref().cloned());
         let Some(record) = record else { return };
         self.urgent = true;
-        let by = record.by.as_deref().unwrap_or("somebody unknown");
+        let by = record.by.as_deref().unwrap_or("an unknown user");
         let why = record.reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
         match record.decision {
             Decision::Approved => {
@@ -52,7 +52,7 @@ impl Call<'_> {
                 self.fail_for_good(at, reason::REJECTED.into(), format!("rejected by {by}{why}"));
             }
             Decision::TimedOut => {
-                let message = "nobody decided in time".to_owned();
+                let message = "no decision in time".to_owned();
                 self.fail_for_good(at, reason::APPROVAL_TIMED_OUT.into(), message);
             }
         }
@@ -77,7 +77,7 @@ impl Call<'_> {
         }
     }
 
-    /// Nobody decided in time.
+    /// No decision in time.
     pub(super) fn approval_due(&mut self, at: Address) {
         let now = self.now;
         if let Some(node) = self.state.node_mut(at) {
@@ -85,7 +85,7 @@ impl Call<'_> {
             let record = ApprovalRecord { decision, by: None, verified: false, at: Some(now), reason: None };
             node.approval = Some(Box::new(record));
         }
-        self.notice_timeout(at, "nobody decided in time");
+        self.notice_timeout(at, "no decision in time");
         self.conclude_approval(at);
     }
 }

@@ -41,7 +41,7 @@ impl Call<'_> {
             }
             (_, FlowEvent::AttemptGone { ended_at, .. }) => {
                 self.ran(at, *ended_at);
-                let message = "its job was deleted by somebody else".to_owned();
+                let message = "its job was deleted by another client".to_owned();
                 self.fail(at, reason::JOB_MISSING.into(), message, true);
             }
             (_, FlowEvent::AttemptLost { message, ended_at, .. }) => self.lost(at, message, *ended_at),

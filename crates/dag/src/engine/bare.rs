@@ -108,7 +108,7 @@ pub fn terminated(mut status: FlowStatus, replaced: bool, now: Time) -> FlowStat
         running_steps: 0,
         summary: format!("{total}/{total}"),
     };
-    let message = phrase::with_word(cause, "the flow was told to end while it was held");
+    let message = phrase::with_word(cause, "the flow was asked to stop while it was held");
     for (kind, holds) in [("Failed", ConditionStatus::True), ("Ready", ConditionStatus::False)] {
         put(&mut status, kind, holds, cause, &message, now);
     }

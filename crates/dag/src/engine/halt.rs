@@ -33,11 +33,11 @@ impl Call<'_> {
             return;
         }
         self.urgent = true;
-        self.notice_flow("FlowStopped", format!("the flow was told to end: {cause}"));
+        self.notice_flow("FlowStopped", format!("the flow was asked to stop: {cause}"));
         if replaced {
             self.notice_flow("ConcurrencyReplaced", "another flow takes its concurrency key".to_owned());
         }
-        self.add_cause(cause.into(), "the flow was told to end".to_owned());
+        self.add_cause(cause.into(), "the flow was asked to stop".to_owned());
         if cancels {
             self.state.flow.final_halt = Some(cause.into());
         }

@@ -152,7 +152,7 @@ impl Call<'_> {
     fn notice_phase(&mut self, before: FlowPhase, after: FlowPhase) {
         let left = matches!(before, FlowPhase::Paused | FlowPhase::Suspended);
         if left && !after.is_terminal() && after != FlowPhase::Suspended {
-            self.notice_flow("FlowResumed", "the flow goes on".to_owned());
+            self.notice_flow("FlowResumed", "the flow continues".to_owned());
         }
         match after {
             FlowPhase::Paused => self.notice_flow("FlowPaused", "the flow waits for a decision".to_owned()),

@@ -71,7 +71,7 @@ pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<JobFlow>, Violati
             (Some(flow), found)
         }
         Err(error) => {
-            found.error("1.2", &Path::ROOT, || format!("the document is no flow: {error}"));
+            found.error("1.2", &Path::ROOT, || format!("the document is not a flow: {error}"));
             (None, found)
         }
     }
@@ -96,7 +96,7 @@ pub fn read_object(object: &Value, limits: &Limits) -> Result<(JobFlow, Violatio
             if found.has_errors() { Err(found) } else { Ok((flow, found)) }
         }
         Err(error) => {
-            found.error("1.2", &Path::ROOT, || format!("the object is no flow: {error}"));
+            found.error("1.2", &Path::ROOT, || format!("the object is not a flow: {error}"));
             Err(found)
         }
     }

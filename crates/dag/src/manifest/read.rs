@@ -140,7 +140,7 @@ fn recognise(root: Node<'_>, limits: &Limits, found: &mut Violations) -> Option<
         None => {
             found.error("1.1", &Path::ROOT.field("kind"), || {
                 let help = format!("write kind: {KIND} and apiVersion: {API_VERSION}, or list `steps` for a pipeline");
-                ("the document has neither `kind` nor `steps`, so it is no flow", help)
+                ("the document has neither `kind` nor `steps`, so it is not a flow", help)
             });
             None
         }
@@ -164,7 +164,7 @@ fn ignored(root: Node<'_>, kind: Shape<'_>, found: &mut Violations) {
         Shape::Str(kind @ ("List" | "JobFlowList")) => found.error("1.1", &path, || {
             (
                 format!("a document of kind {kind} is not read"),
-                "write its items as documents of their own, separated by `---`",
+                "write its items as separate documents, separated by `---`",
             )
         }),
         Shape::Str(kind) => {

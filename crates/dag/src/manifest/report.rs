@@ -140,7 +140,7 @@ mod tests {
         let spec = Path::ROOT.field("spec");
         list.warning("V2", &Path::ROOT, || "a document of kind ConfigMap is ignored");
         list.error("V6", &spec.field("parameters").index(0).field("name"), || {
-            ("`a_b` is no parameter name", "write `a-b`")
+            ("`a_b` is not a valid parameter name", "write `a-b`")
         });
         for violation in list.iter_mut().filter(|violation| violation.rule == "V6") {
             let excerpt = Excerpt { text: "    - name: a_b".into(), before: 12, width: 3 };
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn reports_show_source_line_caret_field_and_help_errors_first() {
         insta::assert_snapshot!(sample(), @"
-        error[V6]: `a_b` is no parameter name
+        error[V6]: `a_b` is not a valid parameter name
           --> flow.yaml:12:13
            |
         12 |     - name: a_b
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn json_reports_carry_rule_field_and_place() {
-        insta::assert_snapshot!(sample().json(), @r#"{"violations":[{"severity":"warning","rule":"V2","path":"","message":"a document of kind ConfigMap is ignored"},{"severity":"error","rule":"V6","path":"spec.parameters[0].name","message":"`a_b` is no parameter name","help":"write `a-b`","at":{"file":"flow.yaml","line":12,"column":13}}],"omitted":{"errors":0,"warnings":0}}"#);
+        insta::assert_snapshot!(sample().json(), @r#"{"violations":[{"severity":"warning","rule":"V2","path":"","message":"a document of kind ConfigMap is ignored"},{"severity":"error","rule":"V6","path":"spec.parameters[0].name","message":"`a_b` is not a valid parameter name","help":"write `a-b`","at":{"file":"flow.yaml","line":12,"column":13}}],"omitted":{"errors":0,"warnings":0}}"#);
     }
 
     #[test]

@@ -179,7 +179,7 @@ fn files_without_flow_are_refused() {
     1 error
     ");
     insta::assert_snapshot!(report("name: x\n"), @"
-    error[1.1]: the document has neither `kind` nor `steps`, so it is no flow
+    error[1.1]: the document has neither `kind` nor `steps`, so it is not a flow
      --> flow.yaml:1:1
       |
     1 | name: x
@@ -222,7 +222,7 @@ fn files_without_flow_are_refused() {
     7 | kind: List
       |       ^^^^
       = field: kind
-      = help: write its items as documents of their own, separated by `---`
+      = help: write its items as separate documents, separated by `---`
 
     error[1.1]: `kind` is the number 5, not a text
       --> flow.yaml:10:7

@@ -26,7 +26,7 @@ pub enum Fault {
     },
     /// The name stands for a secret, where a secret may not stand.
     #[error(
-        "parameter `{name}` is a secret and may not stand here; \
+        "parameter `{name}` is a secret and is not allowed here; \
          use it in a variable of a container (`env`)"
     )]
     Secret {
@@ -250,7 +250,7 @@ mod tests {
         let mut scope = Scope::new();
         scope.bind_secret("token", KeyRef { name: "s".into(), key: "k".into(), optional: None });
         let error = scope.fill_tree(&json!({"labels": {"a.b/c": "x-${parameters.token}"}})).unwrap_err();
-        insta::assert_snapshot!(error, @r#"labels["a.b/c"]: parameter `token` is a secret and may not stand here; use it in a variable of a container (`env`)"#);
+        insta::assert_snapshot!(error, @r#"labels["a.b/c"]: parameter `token` is a secret and is not allowed here; use it in a variable of a container (`env`)"#);
     }
 
     #[test]

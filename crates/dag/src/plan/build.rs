@@ -120,7 +120,7 @@ impl<'a> Builder<'a> {
             let name: Arc<str> = Arc::from(step.name.as_str());
             if builder.index.insert(name, number).is_some() {
                 let message = format!("step name `{}` is used twice", step.name);
-                builder.fail("V3", number, "name", message, Some("give every step a name of its own".to_owned()));
+                builder.fail("V3", number, "name", message, Some("give every step a unique name".to_owned()));
             }
             builder.scope.declare(&step.name, step.output_parameters().iter().map(|output| output.name.as_str()));
         }

@@ -189,7 +189,7 @@ fn flow_field(field: &str, span: Span) -> Result<Reference, SourceError> {
     for map in ["Labels", "Annotations"] {
         let Some(key) = field.strip_prefix(map).and_then(|rest| rest.strip_prefix('.')) else { continue };
         if key.is_empty() || key.contains('.') {
-            let message = format!("`{}` is no key that a path can name", shortened(key));
+            let message = format!("`{}` is not a key that a path can name", shortened(key));
             return Err(SourceError::new(span, message).with_help(format!("write index .JobFlow.{map} \"KEY\"")));
         }
         let make = if map == "Labels" { Reference::Label } else { Reference::Annotation };

@@ -91,7 +91,7 @@ impl<'s> Parser<'s> {
         } else if scope.parameter(run).is_some() || matches!(word, "item" | "index") {
             format!("write parameters.{run}")
         } else if matches!(word, "always" | "never") {
-            format!("`{word}` stands alone, without operators")
+            format!("`{word}` must be used alone, without operators")
         } else if word == "null" {
             "write has(…) to ask whether a value exists".to_owned()
         } else {

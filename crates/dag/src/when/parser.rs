@@ -100,7 +100,7 @@ impl<'s> Parser<'s> {
         match self.frames.last_mut() {
             Some(Frame::Signs { sign: before, is_odd, .. }) if *before == sign => *is_odd = !*is_odd,
             Some(Frame::Signs { .. }) => {
-                let message = "! and - do not stand together";
+                let message = "! and - cannot be combined";
                 return Err(
                     SourceError::new(self.token.span, message).with_help("! is for true and false, - for numbers")
                 );

@@ -14,7 +14,7 @@ pub(super) fn respond(request: &AdmissionRequest, settings: &Settings, now: Time
     match patch {
         Ok(patch) => AdmissionResponse { patch, ..AdmissionResponse::default() },
         Err(error) => {
-            let message = format!("who has decided cannot be written down: {error}");
+            let message = format!("the decision maker cannot be recorded: {error}");
             AdmissionResponse { refused: Some((500, message, Vec::new())), ..AdmissionResponse::default() }
         }
     }

@@ -10,7 +10,7 @@ use crate::performer::review;
 
 /// Whether a request is allowed.
 pub(super) fn respond(request: &AdmissionRequest, config: &Config) -> AdmissionResponse {
-    // What is stored already is reported in its status: labels, finalizers and the way out stay open.
+    // What is already stored is reported in its status: labels, finalizers and the way out stay open.
     let same = request.is_update() && request.object.get("spec") == request.old_object.get("spec");
     if same || is_terminating(&request.object) {
         return AdmissionResponse::default();

@@ -63,7 +63,7 @@ impl AdmissionRequest {
     /// Reads an AdmissionReview; the error says what to change in the configuration of the webhook.
     pub(super) fn read(body: &[u8]) -> Result<Self, String> {
         let review: Review = serde_json::from_slice(body)
-            .map_err(|error| format!("the body is no AdmissionReview: {error}; POST one of {VERSION}"))?;
+            .map_err(|error| format!("the body is not an AdmissionReview: {error}; POST one of {VERSION}"))?;
         if review.api_version != VERSION || review.kind != "AdmissionReview" {
             let (version, kind) = (review.api_version, review.kind);
             return Err(format!(

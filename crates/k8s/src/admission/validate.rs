@@ -23,7 +23,7 @@ pub(super) fn respond(request: &AdmissionRequest, settings: &Settings) -> Admiss
                 found.add_at(
                     (Severity::Warning, "1.2"),
                     || place(path),
-                    || "is not known and will not be stored".to_owned(),
+                    || "is unknown and will not be stored".to_owned(),
                 );
             }
             if request.is_update() {
@@ -109,7 +109,10 @@ fn identities(request: &AdmissionRequest, found: &mut Violations) {
         if by != Some(request.user()) {
             found.error("R20", &path.field(key), || {
                 let user = request.user();
-                (format!("`by` is not `{user}`, who asks"), "leave the annotation out: it is written for you")
+                (
+                    format!("`by` is not `{user}`, who sends the request"),
+                    "leave the annotation out: it is written for you",
+                )
             });
         }
     }
@@ -118,7 +121,7 @@ fn identities(request: &AdmissionRequest, found: &mut Violations) {
         let stands = annotation(&request.object, &decision).is_some();
         if stands && annotation(&request.object, key).is_none() {
             found.error("R20", &path.field(key), || {
-                ("who has decided is taken out", "leave it while the decision stands")
+                ("the name of the decision maker is removed", "leave it while the decision stands")
             });
         }
     }

@@ -73,7 +73,8 @@ impl<A: Api> FlowClient<A> {
         Err(Problem::new(
             Class::Exists,
             format!(
-                "the name is taken: there is a flow `{name}` in namespace `{namespace}` (uid {}); choose another with --name, have every flow named anew with `metadata.generateName`, or delete it",
+                "the name is taken: there is a flow `{name}` in namespace `{namespace}` (uid {}); choose another \
+                 with --name, give every flow a new name with `metadata.generateName`, or delete it",
                 text(&object, "/metadata/uid")
             ),
         ))

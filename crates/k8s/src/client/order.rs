@@ -103,7 +103,7 @@ impl<A: Api> FlowClient<A> {
         self.order(name, spec, "suspending").await
     }
 
-    /// Lets a suspended flow go on.
+    /// Resumes a suspended flow.
     ///
     /// # Errors
     /// As of [`FlowClient::suspend`].
@@ -168,7 +168,7 @@ fn decision(flow: &JobFlow, decided: &ApprovalDecision<'_>) -> Result<Option<Map
         Some("true" | "rejected") => {
             return Err(Problem::new(
                 Class::Conflict,
-                format!("somebody has decided about step `{step}` of flow `{name}` already"),
+                format!("there is already a decision about step `{step}` of flow `{name}`"),
             ));
         }
         _ => {}

@@ -127,7 +127,7 @@ async fn a_decision_is_an_annotation_and_final() {
     report(&server, "f", json!({"phase": "Failed", "steps": null})).await;
     reported.push(flows.decide("f", &decided("other", Decision::Approved)).await.unwrap_err().to_string());
     insta::assert_snapshot!(reported.join("\n"), @"
-    somebody has decided about step `gate` of flow `f` already
+    there is already a decision about step `gate` of flow `f`
     flow `f` has no step `none`; its Manual steps are gate, other
     there is no flow `g` in namespace `default`
     step `other` of flow `f` has ended: it is Skipped

@@ -143,7 +143,7 @@ pub fn performer() -> Value {
             wide(column("Ready", "boolean", ".status.ready")),
             wide(column("Node", "string", ".status.nodeName")),
         ]),
-        spec: described(bounded(structural::<PerformerSpec>()), "What is wanted."),
+        spec: described(bounded(structural::<PerformerSpec>()), "The desired state."),
         status: described(bounded(structural::<PerformerStatus>()), STATUS),
     }
     .object()
@@ -179,7 +179,7 @@ pub fn executor() -> Value {
             wide(column("State", "string", ".status.state")),
             wide(column("Updated", "integer", ".status.updatedReplicas")),
         ]),
-        spec: described(bounded(structural::<ExecutorSpec>()), "What is wanted."),
+        spec: described(bounded(structural::<ExecutorSpec>()), "The desired state."),
         status: described(bounded(structural::<ExecutorStatus>()), STATUS),
     }
     .object()

@@ -34,7 +34,7 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
     let state = if announced { State::Cleanup } else { State::Terminating };
     let mut effects = Vec::new();
     if !announced {
-        effects.push(Effect::RecordEvent(Notice::normal("Deleting", "its children go in their order", "end")));
+        effects.push(Effect::RecordEvent(Notice::normal("Deleting", "its children are being deleted in order", "end")));
     }
     let write = Effect::write_status(&obs.stored, &terminating_status(obs, state, now));
     let path = write.as_ref().map_or(Some(Vec::new()), |_| lifecycle_path(&MACHINE, obs.state(), Some(state)));

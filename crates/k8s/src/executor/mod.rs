@@ -88,8 +88,8 @@ impl Reconciler for Executors {
     fn failure_plan(object: &Value, failure: &Failure, now: Time) -> Plan {
         let missing = vec![
             NewCondition::no("Available", "ReplicasUnavailable", "no pod is ready"),
-            NewCondition::no("Progressing", "BackOff", "it is tried again"),
-            NewCondition::no("Contended", "AsExpected", "nobody else changes what is applied"),
+            NewCondition::no("Progressing", "BackOff", "retrying"),
+            NewCondition::no("Contended", "AsExpected", "no other client changes the applied objects"),
         ];
         // Pods that serve go on serving, and what ends goes on ending.
         let ends = is_terminating(object) && word(object, "/status/phase") == ExecutorPhase::Terminating.as_str();

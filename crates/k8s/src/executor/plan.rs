@@ -110,8 +110,10 @@ fn wanted(obs: &Observation, config: &Config, generation: u32) -> Result<Rendere
         };
         if is_wanted {
             let name = live.as_ref().map(|live| word(live, "/metadata/name")).unwrap_or_default();
-            let message =
-                format!("{} `{name}` exists and belongs to another; delete it or rename this object", kind.name());
+            let message = format!(
+                "{} `{name}` exists and belongs to another owner; delete it or rename this object",
+                kind.name()
+            );
             return Err(("Conflict", message));
         }
     }

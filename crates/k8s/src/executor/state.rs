@@ -160,7 +160,7 @@ fn problem(facts: &Facts<'_>, state: State) -> (Option<(&'static str, String)>, 
         && let Some(reason) = REASONS.iter().find(|known| **known == pending_retry.reason)
     {
         let stored = of(&facts.obs.status.conditions, "Degraded").filter(|known| known.reason == pending_retry.reason);
-        let message = stored.map_or_else(|| "it is tried again".to_owned(), |known| known.message.clone());
+        let message = stored.map_or_else(|| "retrying".to_owned(), |known| known.message.clone());
         return (Some((reason, message)), pending_retry.next_retry_time);
     }
     let condition = |kind: &str| facts.deployment().and_then(|live| item(live, "/status/conditions", "type", kind));
@@ -173,7 +173,7 @@ fn problem(facts: &Facts<'_>, state: State) -> (Option<(&'static str, String)>, 
         && counts.observed
         && condition("Progressing").is_some_and(|known| word(known, "/reason") == "ProgressDeadlineExceeded")
     {
-        let message = "the new pods have come no further for too long; the old ones serve".to_owned();
+        let message = "the new pods have made no progress for too long; the old ones are serving".to_owned();
         return (Some(("ProgressDeadlineExceeded", message)), None);
     }
     let was_failed = facts.obs.state() == Some(State::Failed)

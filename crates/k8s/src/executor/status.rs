@@ -100,11 +100,9 @@ fn progressing(facts: &Facts<'_>, observed: &Observed) -> NewCondition {
     const KIND: &str = "Progressing";
     let waits = observed.problem.as_ref().is_some_and(|(reason, _)| matches!(*reason, "InvalidSpec" | "Conflict"));
     match observed.state.phase() {
-        Some(Phase::Running) => NewCondition::no(KIND, "UpToDate", "what is wanted runs"),
-        Some(Phase::Failed) if waits => {
-            NewCondition::no(KIND, "WaitingForChange", "nothing is done until the spec is another")
-        }
-        Some(Phase::Failed) => NewCondition::no(KIND, "BackOff", "it is tried again"),
+        Some(Phase::Running) => NewCondition::no(KIND, "UpToDate", "the current spec is running"),
+        Some(Phase::Failed) if waits => NewCondition::no(KIND, "WaitingForChange", "waiting for a change of the spec"),
+        Some(Phase::Failed) => NewCondition::no(KIND, "BackOff", "retrying"),
         _ => NewCondition::yes(KIND, observed.state.as_str(), under_way(facts)),
     }
 }
@@ -116,11 +114,11 @@ fn under_way(facts: &Facts<'_>) -> String {
         return format!("Deployment `{name}` is paused; resume it: kubectl rollout resume deployment {name}");
     }
     let Some(Child { kind, live, wanted }) = facts.left_changed() else {
-        return "what is wanted is being made".to_owned();
+        return "the objects are being created".to_owned();
     };
     let field = difference(live, wanted).map(|field| format!(" ({field})")).unwrap_or_default();
     let name = word(live, "/metadata/name");
-    format!("{} `{name}` is not what is wanted{field}; it is put back once a minute at most", kind.name())
+    format!("{} `{name}` differs from the desired state{field}; it is restored at most once a minute", kind.name())
 }
 
 fn notices(facts: &Facts<'_>, status: &ExecutorStatus) -> Vec<Notice> {
@@ -168,11 +166,11 @@ pub(super) fn terminating_status(facts: &super::observe::Observation, state: Sta
     status.observed_generation = Some(facts.meta.generation);
     status.service_name = status.service_name.filter(|_| facts.service.is_some());
     let said = vec![
-        NewCondition::no("Ready", "Terminating", "the executor goes"),
-        NewCondition::no("Available", "ReplicasUnavailable", "the executor goes"),
-        NewCondition::yes("Progressing", state.as_str(), "the executor goes"),
-        NewCondition::no("Degraded", "AsExpected", "nothing is wrong"),
-        NewCondition::no("Contended", "AsExpected", "nobody else changes what is applied"),
+        NewCondition::no("Ready", "Terminating", "the executor is being deleted"),
+        NewCondition::no("Available", "ReplicasUnavailable", "the executor is being deleted"),
+        NewCondition::yes("Progressing", state.as_str(), "the executor is being deleted"),
+        NewCondition::no("Degraded", "AsExpected", "no problem found"),
+        NewCondition::no("Contended", "AsExpected", "no other client changes the applied objects"),
     ];
     status.conditions = conditions(&facts.status.conditions, said, facts.meta.generation, now);
     status

@@ -158,7 +158,7 @@ impl<A: Api> Controller<A> {
         let wait = attempt::patience(&error.port_error(key), delays);
         // The first time, and each time that it was tried as often again.
         if delays.saturating_add(1).is_power_of_two() {
-            tracing::warn!(flow = %memory.key(), %error, "{key} failed; tries again in {} s", wait.as_secs());
+            tracing::warn!(flow = %memory.key(), %error, "{key} failed; retrying in {} s", wait.as_secs());
         }
         Outcome::Again(self.now().plus(wait))
     }

@@ -231,7 +231,7 @@ impl<A: Api> Controller<A> {
         keys
     }
 
-    /// A watch reports that a flow is gone. Gives the flows to be reconciled.
+    /// A watch reports that a flow no longer exists. Gives the flows to be reconciled.
     pub fn flow_deleted(&self, object: &Value) -> Vec<Key> {
         self.known().flow_deleted(object)
     }

@@ -29,7 +29,7 @@ impl<A: Api> Controller<A> {
         let object = match self.api.send(&Request::get(Kind::JobFlow, namespace, name)).await {
             Ok(object) => object,
             Err(error) if error.code == Some(404) => {
-                return Ok(Err(format!("retryOf: there is no flow `{name}` in this namespace (any more)")));
+                return Ok(Err(format!("retryOf: flow `{name}` not found in this namespace")));
             }
             Err(error) => return Err(error.into()),
         };

@@ -92,7 +92,7 @@ impl<A: Api> Controller<A> {
                     return Ok(Some(memory));
                 }
                 if !still {
-                    tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
+                    tracing::warn!(flow = %key, "the status was changed by another client; reading the flow again");
                 }
                 // A spec that was edited before the flow began makes it begin again.
                 still
@@ -170,7 +170,7 @@ impl<A: Api> Controller<A> {
                 stored_at = Some(at);
             }
             WriteOutcome::Outdated => {
-                tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
+                tracing::warn!(flow = %key, "the status was changed by another client; reading the flow again");
                 return Next { again_at: Some(self.now()), wake, failed: true };
             }
             WriteOutcome::Gone => return self.forget_flow_and_wake(key, wake),
@@ -231,7 +231,7 @@ impl<A: Api> Controller<A> {
         self.failed(error.class());
         let wait = patience(&error.port_error(doing), failures.saturating_sub(1));
         if failures.is_power_of_two() {
-            tracing::warn!(flow = %key, %error, failures, "{doing} failed; tries again in {} s", wait.as_secs());
+            tracing::warn!(flow = %key, %error, failures, "{doing} failed; retrying in {} s", wait.as_secs());
         }
         self.now().plus(wait)
     }

@@ -78,5 +78,5 @@ fn text(secret: Option<&Value>, KeyRef { name, key, optional }: &KeyRef) -> Resu
     };
     let bytes = STANDARD.decode(encoded).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    text.ok_or_else(|| format!("key `{key}` of Secret `{name}` is no UTF-8 text"))
+    text.ok_or_else(|| format!("key `{key}` of Secret `{name}` is not UTF-8 text"))
 }

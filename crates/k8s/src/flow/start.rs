@@ -158,7 +158,7 @@ impl<A: Api> Controller<A> {
                 Ownership::Ours => start.accepted(job),
                 Ownership::Foreign(owner) => start.refused(Refusal {
                     reason: "NameConflict".to_owned(),
-                    message: format!("a Job of the name `{}` exists and belongs to {owner}", request.name),
+                    message: format!("a Job named `{}` exists and belongs to {owner}", request.name),
                     retryable: false,
                 }),
             },

@@ -159,7 +159,7 @@ impl<A: Api> Controller<A> {
                 }
             }
         }
-        Ok(WriteOutcome::Later(self.put_off(memory, &ApiError::not_sent("others write the object all the time"))))
+        Ok(WriteOutcome::Later(self.put_off(memory, &ApiError::not_sent("other clients keep changing the object"))))
     }
 
     fn wrote(&self, memory: &mut Memory, object: &Value, arranged: &Arranged) {

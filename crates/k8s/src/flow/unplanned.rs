@@ -156,7 +156,7 @@ fn notices(before: &FlowStatus, status: &FlowStatus) -> Vec<FlowNotice> {
             notice(true, "JobFlowFailed", format!("{cause}: {message}")),
         ],
         Some((cause, message)) => vec![
-            notice(false, "FlowStopped", format!("the flow was told to end: {cause}")),
+            notice(false, "FlowStopped", format!("the flow was asked to stop: {cause}")),
             notice(true, "JobFlowFailed", message),
         ],
         None => {

@@ -33,7 +33,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const GIVEN_UP: &str = "ParameterUnresolved";
 /// What is said of an attempt whose Job was suspended, by others than its flow.
 const QUEUED: (&str, &str) =
-    ("Suspended", "its Job is suspended by somebody else, such as a queue, and waits to be let run");
+    ("Suspended", "its Job is suspended by another controller, such as a queue, and waits to be resumed");
 
 /// Whether a step is given values of Secrets.
 fn reads_secrets(plan: &Plan, at: Address) -> bool {

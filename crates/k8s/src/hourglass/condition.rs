@@ -59,7 +59,7 @@ pub fn ready(available: &NewCondition, progressing: &NewCondition, degraded: &Ne
 pub fn degraded<R: AsRef<str>>(problem: Option<&(R, String)>) -> NewCondition {
     match problem {
         Some((reason, message)) => NewCondition::yes("Degraded", reason.as_ref(), message),
-        None => NewCondition::no("Degraded", "AsExpected", "nothing is wrong"),
+        None => NewCondition::no("Degraded", "AsExpected", "no problem found"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Carrying out an effect: the requests it takes, and whether an object that is there already is ours. Owns
+//! Carrying out an effect: the requests it takes, and whether an object that already exists is ours. Owns
 //! these requests; decides nothing about when they are made.
 
 use orlop_core::time::Time;

@@ -95,15 +95,13 @@ impl LastApplied {
             let message = match drift::difference(live, wanted).filter(|_| changed) {
                 Some(field) => {
                     let by = writer(live).map(|by| format!(", by {by}")).unwrap_or_default();
-                    format!("{child} is changed again and again: {field}{by}; it is put back once a minute at most")
+                    format!("{child} keeps being changed: {field}{by}; it is restored at most once a minute")
                 }
-                None => {
-                    known.map_or_else(|| format!("{child} is changed again and again"), |known| known.message.clone())
-                }
+                None => known.map_or_else(|| format!("{child} keeps being changed"), |known| known.message.clone()),
             };
             return NewCondition::yes(KIND, "FieldRewritten", message);
         }
-        NewCondition::no(KIND, "AsExpected", "nobody else changes what is applied")
+        NewCondition::no(KIND, "AsExpected", "no other client changes the applied objects")
     }
 
     /// Takes in the answer to an apply. Gives whether the server has made something else of it than before.

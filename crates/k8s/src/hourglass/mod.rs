@@ -67,7 +67,7 @@ pub fn later(now: Time, wait: Duration) -> Time {
 pub struct Config {
     /// The domain of Services.
     pub cluster_domain: String,
-    /// What pods may do that do not say it themselves.
+    /// Security profile of pods that do not set one.
     pub security: SecurityProfile,
     /// Tables of the hardware model.
     pub tables: Tables,

@@ -49,7 +49,7 @@ pub async fn end_operator(
     deployment: &str,
     patience: Duration,
 ) -> Result<(), Problem> {
-    let doing = || format!("scaling Deployment `{namespace}/{deployment}` to nothing");
+    let doing = || format!("scaling Deployment `{namespace}/{deployment}` to zero");
     let patch = json!({"spec": {"replicas": 0}});
     let deployments = dynamic(client.clone(), Kind::Deployment, Some(namespace));
     let scaled = match deployments.patch(deployment, &by_us(), &Patch::Merge(&patch)).await {
@@ -78,7 +78,8 @@ pub async fn end_operator(
             let names: Vec<String> = listed.items.into_iter().filter_map(|pod| pod.metadata.name).take(3).collect();
             let names = names.join(", ");
             let message = format!(
-                "pods of the operator do not end: {names}; it would take hold again, so end them and try again"
+                "pods of the operator do not terminate: {names}; they would add finalizers again, so delete them and \
+                 try again"
             );
             return Err(Problem::new(Class::Conflict, message));
         }
@@ -118,8 +119,9 @@ async fn release_in(client: &kube::Client, target: Finalizer, scope: Option<&str
         }
     }
     if left > 0 {
-        let message =
-            format!("{left} objects are held again and again; see that no other operator works on them, and try again");
+        let message = format!(
+            "{left} objects keep getting finalizers; make sure that no other operator works on them, and try again"
+        );
         return Err(Problem::new(Class::Conflict, message));
     }
     Ok(released)

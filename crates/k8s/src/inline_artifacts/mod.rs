@@ -56,9 +56,7 @@ pub enum KeepError {
     #[error("the SHA-256 of what arrived is {0}; send it again")]
     Digest(String),
     /// Something else has the name.
-    #[error(
-        "a ConfigMap of the name `{0}` exists and is no place for artifacts of this flow; rename the step or the artifact"
-    )]
+    #[error("a ConfigMap named `{0}` exists and does not hold artifacts of this flow; rename the step or the artifact")]
     Taken(String),
     /// The API server.
     #[error("the artifact cannot be kept now: {0}")]
@@ -164,7 +162,7 @@ fn fits(bytes: u64, most: u64) -> Result<(), KeepError> {
 }
 
 /// A ConfigMap that exists, with the artifact in it beside what is there: the names of two artifacts of one flow may come to
-/// the same. None where it is there already.
+/// the same. None where it already exists.
 fn beside(mut map: Value, permit: &Permit, content: &[u8]) -> Result<Option<Value>, KeepError> {
     if owner(&map, &permit.owner.uid) != Ownership::Ours || !keeps_artifacts(&map) {
         return Err(KeepError::Taken(permit.map.clone()));

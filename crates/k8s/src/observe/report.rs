@@ -40,8 +40,8 @@ fn report(reported: &str, whole: Option<&str>) -> Result<Report, ReportError> {
             Some(whole) => Report::read_whole(whole),
             None => Ok(Report::of_trouble(
                 "OutputMissing",
-                "the report of the helper was too long for a termination message, and where it was handed in it is gone or \
-                 another one",
+                "the report of the helper was too long for a termination message, and the uploaded report is missing \
+                 or has changed",
             )),
         },
     }
@@ -116,7 +116,7 @@ fn fetching(pods: &[Value]) -> Option<ReportedFailure> {
     let reported = Report::read(&text(status, "/state/terminated/message")).ok().and_then(|report| report.trouble);
     // A helper that was killed, by a deadline, an eviction or for its memory, says nothing of its inputs: the Job does.
     reported.or_else(|| {
-        let message = format!("the helper that fetches inputs ended with exit code {code}; its log says more");
+        let message = format!("the helper that fetches inputs ended with exit code {code}; see its log");
         (code <= KILLED).then(|| ReportedFailure { reason: "ArtifactUnavailable".to_owned(), message })
     })
 }

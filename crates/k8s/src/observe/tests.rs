@@ -229,7 +229,7 @@ fn a_failure_stays_what_it_is_whatever_the_helper_says() {
 fn inputs_that_could_not_be_fetched_are_the_reason() {
     let (job, plan) = carried("Failed");
     let report =
-        json!({"v": 1, "trouble": {"reason": "ArtifactUnavailable", "message": "input artifact x cannot be had"}});
+        json!({"v": 1, "trouble": {"reason": "ArtifactUnavailable", "message": "input artifact x is not available"}});
     let reason_of = |message: &str, started: bool, code: i32| {
         let mut pod = pod("p", "Failed", &[("main", 1)], None);
         if started {
@@ -244,12 +244,12 @@ fn inputs_that_could_not_be_fetched_are_the_reason() {
         }
     };
     let reason = |message: &str, started: bool| reason_of(message, started, 70);
-    assert_eq!(reason(&report.to_string(), false), "ArtifactUnavailable: input artifact x cannot be had");
+    assert_eq!(reason(&report.to_string(), false), "ArtifactUnavailable: input artifact x is not available");
     assert_eq!(
         reason("", false),
-        "ArtifactUnavailable: the helper that fetches inputs ended with exit code 70; its log says more"
+        "ArtifactUnavailable: the helper that fetches inputs ended with exit code 70; see its log"
     );
     assert_eq!(reason(&report.to_string(), true), "BackoffLimitExceeded: m", "the command was what failed");
     assert_eq!(reason_of("", false, 143), "BackoffLimitExceeded: m", "the helper was killed");
-    assert_eq!(reason_of(&report.to_string(), false, 143), "ArtifactUnavailable: input artifact x cannot be had");
+    assert_eq!(reason_of(&report.to_string(), false, 143), "ArtifactUnavailable: input artifact x is not available");
 }

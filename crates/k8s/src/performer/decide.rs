@@ -184,7 +184,7 @@ fn candidate(entry: &Incarnation, now: Time) -> Candidate {
     }
 }
 
-/// A pod that served or was to serve is no more. It is written down first; then what is left of it goes.
+/// A pod that served or was to serve no longer exists. It is written down first; then what is left of it goes.
 fn replace_lost(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let fate = |number: u32, seen: bool| match facts.pod(number).map(|child| child.pod.state) {
         Some(PodState::Live) => None,
@@ -226,8 +226,8 @@ fn replace_lost(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     decision.status_first = true;
     let gone = facts.pod(number).filter(|child| !is_terminating(child.pod.object));
     decision.actions.extend(gone.map(|child| delete(Kind::Pod, child.pod.object)));
-    let about = format!("pod {number} is no more");
-    decision.notices.push(Notice::warning(reason, format!("{about}; another takes its place"), number));
+    let about = format!("pod {number} no longer exists");
+    decision.notices.push(Notice::warning(reason, format!("{about}; it is being replaced"), number));
     true
 }
 
@@ -304,7 +304,7 @@ fn reserve(facts: &Facts<'_>, decision: &mut Decision) -> bool {
         pod_uid: None,
     };
     if let Some(active) = &active {
-        let message = format!("pod {} gives way to pod {number}", active.incarnation);
+        let message = format!("pod {} is replaced by pod {number}", active.incarnation);
         decision.notices.push(Notice::normal("UpgradeStarted", message, number));
         if upgrade::in_place(facts, active) {
             decision.status.active = None;

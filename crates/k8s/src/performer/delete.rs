@@ -38,7 +38,11 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
     let done = teardown.state == State::Gone;
     let mut effects = Vec::new();
     if obs.status.phase != status.phase {
-        effects.push(Effect::RecordEvent(Notice::normal("Deleting", "its Service goes first, then its pods", "end")));
+        effects.push(Effect::RecordEvent(Notice::normal(
+            "Deleting",
+            "its Service is deleted first, then its pods",
+            "end",
+        )));
     }
     for pod in &teardown.lost {
         let message = format!("pod {} is not waited for: its node is lost", number(pod.object).unwrap_or_default());
@@ -111,15 +115,15 @@ fn status(obs: &Observation, teardown: &Teardown<'_>, now: Time) -> PerformerSta
     let hardware = match hardware.map(|known| (known.status.as_str(), known.reason.clone(), known.message.clone())) {
         Some(("True", reason, message)) => NewCondition::yes("HardwareAvailable", reason, message),
         Some(("False", reason, message)) => NewCondition::no("HardwareAvailable", reason, message),
-        _ => NewCondition::unknown("HardwareAvailable", "NodesNotReadable", "the performer goes"),
+        _ => NewCondition::unknown("HardwareAvailable", "NodesNotReadable", "the performer is being deleted"),
     };
     let state = status.state.unwrap_or(State::Terminating);
     let said = vec![
-        NewCondition::no("Ready", "Terminating", "the performer goes"),
-        NewCondition::no("Available", "Terminating", "the performer goes"),
-        NewCondition::yes("Progressing", orlop_core::machine::Named::as_str(state), "the performer goes"),
-        NewCondition::no("Degraded", "AsExpected", "nothing is wrong"),
-        NewCondition::no("Contended", "AsExpected", "nobody else changes what is applied"),
+        NewCondition::no("Ready", "Terminating", "the performer is being deleted"),
+        NewCondition::no("Available", "Terminating", "the performer is being deleted"),
+        NewCondition::yes("Progressing", orlop_core::machine::Named::as_str(state), "the performer is being deleted"),
+        NewCondition::no("Degraded", "AsExpected", "no problem found"),
+        NewCondition::no("Contended", "AsExpected", "no other client changes the applied objects"),
         hardware,
     ];
     status.conditions = conditions(&obs.status.conditions, said, obs.meta.generation, now);

@@ -218,7 +218,8 @@ impl<'a> Facts<'a> {
     pub(super) fn invalid(&self) -> Option<Invalid> {
         if self.service.foreign {
             let name = names::service(super::CONTAINER, &self.obs.meta.name);
-            let message = format!("Service `{name}` exists and belongs to another; delete it or rename this object");
+            let message =
+                format!("Service `{name}` exists and belongs to another owner; delete it or rename this object");
             return Some(Invalid { reason: "Conflict", message });
         }
         if let Err(invalid) = &self.desired {

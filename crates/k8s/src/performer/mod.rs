@@ -99,10 +99,10 @@ impl Reconciler for Performers {
 
     fn failure_plan(object: &Value, failure: &Failure, now: Time) -> Plan {
         let missing = vec![
-            NewCondition::no("Available", "NoReadyPod", "no pod serves"),
-            NewCondition::no("Progressing", "BackOff", "it is tried again"),
-            NewCondition::no("Contended", "AsExpected", "nobody else changes what is applied"),
-            NewCondition::unknown("HardwareAvailable", "NodesNotReadable", "nobody has looked yet"),
+            NewCondition::no("Available", "NoReadyPod", "no pod is serving"),
+            NewCondition::no("Progressing", "BackOff", "retrying"),
+            NewCondition::no("Contended", "AsExpected", "no other client changes the applied objects"),
+            NewCondition::unknown("HardwareAvailable", "NodesNotReadable", "not checked yet"),
         ];
         // A pod that serves goes on serving, one that takes the place of another goes on coming, and what ends goes on ending.
         let is = |phase: PerformerPhase| word(object, "/status/phase") == phase.as_str();

@@ -57,7 +57,7 @@ pub(super) fn observed_state(facts: &Facts<'_>, decision: &Decision, hardware: &
         return Observed::failed(invalid.reason, invalid.message);
     }
     if let Some(name) = &decision.conflicting_pod {
-        let message = format!("Pod `{name}` exists and belongs to another; delete it or rename this object");
+        let message = format!("Pod `{name}` exists and belongs to another owner; delete it or rename this object");
         return Observed::failed("Conflict", message);
     }
     let mut observed = match &decision.status.active {
@@ -68,7 +68,7 @@ pub(super) fn observed_state(facts: &Facts<'_>, decision: &Decision, hardware: &
     let held = held.filter(|_| backoff_until(&decision.status, facts.now).is_some());
     let reason = facts.last_failure().map(|failure| failure.reason).or(held.map(|retry| retry.reason.as_str()));
     if let (Some(reason), None) = (reason, &observed.problem) {
-        observed.problem = Some(failure_message(facts, reason, "it is tried again"));
+        observed.problem = Some(failure_message(facts, reason, "retrying"));
         // An upgrade goes on once it is over, where it was.
         if decision.status.active.is_none() && observed.state.phase() != Some(PerformerPhase::Upgrading) {
             observed.state = State::Failed;
@@ -102,7 +102,7 @@ fn serving_state(
             (observed.problem, observed.due) = (trial.problem, trial.due);
         }
         if deadline(facts, candidate).is_some_and(|at| at <= facts.now) {
-            let message = "the new pod has come no further for too long; change the spec".to_owned();
+            let message = "the new pod has made no progress for too long; change the spec".to_owned();
             observed.problem = Some(("UpgradeFailed".to_owned(), message));
         }
         return observed;
@@ -133,7 +133,7 @@ fn creating_state(facts: &Facts<'_>, decision: &Decision, hardware: &NewConditio
     let status = &decision.status;
     let retry = status.retry.as_ref().filter(|_| backoff_until(status, facts.now).is_some());
     let failed = |reason: &str| {
-        let (reason, message) = failure_message(facts, reason, "the pod is no more; another takes its place");
+        let (reason, message) = failure_message(facts, reason, "the pod no longer exists; it is being replaced");
         Observed::failed(&reason, message)
     };
     // What has just failed is said once, also where it is tried again at once.
@@ -218,14 +218,14 @@ fn cannot_start(facts: &Facts<'_>, child: &ChildPod<'_>) -> Option<Problem> {
         }
         "CreateContainerConfigError" => {
             let hint = "check that what environmentFrom names exists";
-            ("ContainerConfigError", "the container cannot be made".to_owned(), hint)
+            ("ContainerConfigError", "the container cannot be created".to_owned(), hint)
         }
         "CreateContainerError" | "RunContainerError" => {
             ("ContainerStartFailed", "the container does not start".to_owned(), "see the pod's events")
         }
         "CrashLoopBackOff" => {
             let end = child.pod.last_termination(CONTAINER).map(|end| format!(" ({end})")).unwrap_or_default();
-            let message = format!("the container crashes again and again{end}; see its log");
+            let message = format!("the container keeps crashing{end}; see its log");
             return Some(failure_message(facts, "ContainerStartFailed", &message));
         }
         _ => return None,

@@ -75,10 +75,14 @@ fn hardware_condition(facts: &Facts<'_>, decision: &Decision) -> NewCondition {
     let unknown = |message: &str| NewCondition::unknown(KIND, "NodesNotReadable", message);
     let candidate = decision.status.candidate.as_ref().and_then(|known| facts.rendered(&known.spec_hash));
     let Some(wanted) = candidate.or_else(|| facts.wanted()) else {
-        return NewCondition::unknown(KIND, "InvalidSpec", "the spec does not say what is needed");
+        return NewCondition::unknown(
+            KIND,
+            "InvalidSpec",
+            "the spec does not contain hardware requirements that can be read",
+        );
     };
     if !wanted.special && wanted.merged.runtime_class.is_none() {
-        return NewCondition::yes(KIND, "NotRequired", "no special hardware is asked for");
+        return NewCondition::yes(KIND, "NotRequired", "no special hardware is requested");
     }
     let cluster = &facts.obs.cluster;
     if let (Some(class), Some(classes)) = (&wanted.merged.runtime_class, &cluster.runtime_classes)
@@ -103,7 +107,7 @@ fn hardware_condition(facts: &Facts<'_>, decision: &Decision) -> NewCondition {
         );
     }
     if !wanted.special {
-        return NewCondition::yes(KIND, "NotRequired", "no special hardware is asked for");
+        return NewCondition::yes(KIND, "NotRequired", "no special hardware is requested");
     }
     let Ok(merged) = wanted.under(cluster) else {
         return NewCondition::unknown(KIND, "InvalidSpec", "the runtime class contradicts the last good spec");
@@ -116,7 +120,7 @@ fn hardware_condition(facts: &Facts<'_>, decision: &Decision) -> NewCondition {
     let named = wanted.named.map(|named| format!("; {named}")).unwrap_or_default();
     match found.available {
         // Without numbers, which change as nodes come and go.
-        true => NewCondition::yes(KIND, reason, format!("ready nodes have what is asked for{named}")),
+        true => NewCondition::yes(KIND, reason, format!("ready nodes have the requested hardware{named}")),
         false => NewCondition::no(KIND, reason, found.message + &by_labels(&wanted.families) + &named),
     }
 }
@@ -188,10 +192,10 @@ fn available(status: &PerformerStatus, live: bool, misrouted: Option<String>) ->
         return NewCondition::no(KIND, "ServiceMisrouted", message);
     }
     match (status.ready, live, &status.service_name) {
-        (Some(true), ..) => NewCondition::yes(KIND, "PodReady", "a ready pod serves"),
+        (Some(true), ..) => NewCondition::yes(KIND, "PodReady", "a ready pod is serving"),
         (_, true, None) => NewCondition::no(KIND, "ServiceMissing", "the Service does not exist"),
-        (_, true, _) => NewCondition::no(KIND, "NotReady", "the pod that serves is not ready"),
-        (_, false, _) => NewCondition::no(KIND, "NoReadyPod", "no pod serves"),
+        (_, true, _) => NewCondition::no(KIND, "NotReady", "the serving pod is not ready"),
+        (_, false, _) => NewCondition::no(KIND, "NoReadyPod", "no pod is serving"),
     }
 }
 
@@ -200,23 +204,23 @@ fn progressing(status: &PerformerStatus, facts: &Facts<'_>, observed: &Observed)
     match status.phase {
         Some(PerformerPhase::Upgrading) => {
             let message =
-                if observed.state == State::PodRecreation { "a new pod is brought up" } else { "a new spec is wanted" };
+                if observed.state == State::PodRecreation { "a new pod is starting" } else { "the spec has changed" };
             NewCondition::yes(KIND, "UpgradeInProgress", message)
         }
         Some(PerformerPhase::Creating | PerformerPhase::Pending) => {
-            NewCondition::yes(KIND, orlop_core::machine::Named::as_str(observed.state), "the pod is brought up")
+            NewCondition::yes(KIND, orlop_core::machine::Named::as_str(observed.state), "the pod is starting")
         }
         Some(PerformerPhase::Failed) if facts.invalid().is_some() => {
-            NewCondition::no(KIND, "WaitingForChange", "nothing is done until the spec is another")
+            NewCondition::no(KIND, "WaitingForChange", "waiting for a change of the spec")
         }
-        Some(PerformerPhase::Failed) => NewCondition::no(KIND, "BackOff", "it is tried again"),
+        Some(PerformerPhase::Failed) => NewCondition::no(KIND, "BackOff", "retrying"),
         _ if status.failed_spec_hash.is_some() => {
-            NewCondition::no(KIND, "WaitingForChange", "the failed spec is not tried again")
+            NewCondition::no(KIND, "WaitingForChange", "the failed spec is not retried")
         }
         _ if observed.problem.as_ref().is_some_and(|(reason, _)| reason == IMAGE_CHANGED) => {
-            NewCondition::no(KIND, "WaitingForChange", "the pod that serves is not what is wanted any more")
+            NewCondition::no(KIND, "WaitingForChange", "the serving pod no longer matches the spec")
         }
-        _ => NewCondition::no(KIND, "UpToDate", "the wanted spec serves"),
+        _ => NewCondition::no(KIND, "UpToDate", "the current spec is serving"),
     }
 }
 
@@ -236,7 +240,7 @@ fn transitions(facts: &Facts<'_>, status: &PerformerStatus) -> Vec<Notice> {
     {
         notices.push(Notice::normal(
             "HardwareAvailable",
-            "there is hardware for it now",
+            "matching hardware is available now",
             format!("{generation}/{number}"),
         ));
     }
@@ -257,7 +261,7 @@ fn executor(facts: &Facts<'_>, status: &PerformerStatus) -> Option<Notice> {
     let before = &facts.obs.status;
     let news = !before.executor_missing || before.observed_generation != status.observed_generation;
     let name = facts.obs.spec.as_ref().ok()?.executor_ref.as_ref().filter(|_| status.executor_missing && news)?;
-    let message = format!("there is no HourglassExecutor `{name}` in this namespace; its scheduling is not taken over");
+    let message = format!("HourglassExecutor `{name}` not found in this namespace; its scheduling is not used");
     Some(Notice::warning("ExecutorNotFound", message, facts.obs.meta.generation))
 }
 
@@ -268,9 +272,9 @@ pub(super) fn warnings(desired: &Rendered) -> impl Iterator<Item = (&'static str
         .then(|| ("DuplicateEnvironment", format!("environmentFrom wins over environment for {}", twice.join(", "))));
     let notes = desired.notes().into_iter().map(|note| {
         let (reason, message) = match note {
-            Note::Narrowed => ("Narrowed", "fewer nodes will do than asked for: the cluster has no words for the rest"),
+            Note::Narrowed => ("Narrowed", "fewer nodes match than requested: the cluster has no labels for the rest"),
             Note::RuntimeClassOverridden => {
-                ("RuntimeClassOverridden", "the runtime class of the spec takes the place of the derived one")
+                ("RuntimeClassOverridden", "the runtime class of the spec overrides the derived one")
             }
         };
         (reason, message.to_owned())

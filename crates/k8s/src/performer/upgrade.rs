@@ -57,7 +57,7 @@ pub(super) fn roll_back(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     status.failed_retry = retry_annotation(facts);
     status.retry = None;
     decision.status_first = true;
-    let message = format!("pod {} came no further for too long; the last good spec stays", candidate.incarnation);
+    let message = format!("pod {} made no progress for too long; the last good spec stays", candidate.incarnation);
     decision.notices.push(Notice::warning("RolledBack", message, candidate.incarnation));
     true
 }
@@ -90,7 +90,7 @@ pub(super) fn replace_in_place(facts: &Facts<'_>, decision: &mut Decision) -> bo
         return false;
     }
     let message =
-        format!("there is no room beside pod {}; pod {} takes its place", active.incarnation, candidate.incarnation);
+        format!("no node has capacity next to pod {}; pod {} replaces it", active.incarnation, candidate.incarnation);
     decision.notices.push(Notice::warning("SurgeImpossible", message, candidate.incarnation));
     let status = &mut decision.status;
     status.active = None;

@@ -20,7 +20,7 @@ pub const HOLDS_KEY: &str = "workflow.kube-zen.io/holds-key";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     /// What was built is not a Job.
-    #[error("the template is no batch/v1 Job")]
+    #[error("the template is not a batch/v1 Job")]
     NotAJob,
     /// Its files must be moved by a program in the pod.
     #[error(
@@ -54,7 +54,7 @@ pub enum RenderError {
     },
     /// An input is where pods do not reach.
     #[error(
-        "input artifact {input} is stored in {location}, which pods of this cluster do not reach; let its step run again"
+        "input artifact {input} is stored in {location}, which pods of this cluster do not reach; run its step again"
     )]
     Unavailable {
         /// Name of the input.

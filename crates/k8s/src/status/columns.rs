@@ -182,7 +182,7 @@ fn columns(names: Names<'_>, records: &[StepStatus]) -> Result<Columns, UnpackEr
     let mut before = 0;
     for ((number, record), slot) in (0_u32..).zip(records).zip(&slots) {
         if record.name != slot.name {
-            return Err(UnpackError::Misfit(format!("a record of `{}` stands at `{}`", record.name, slot.name)));
+            return Err(UnpackError::Misfit(format!("a record of `{}` is stored as `{}`", record.name, slot.name)));
         }
         let letter = PHASES.iter().find(|(phase, _)| *phase == record.phase).map_or('p', |(_, letter)| *letter);
         columns.phase.push(letter);

@@ -220,7 +220,7 @@ pub struct Explanation {
     pub tenant_rank: usize,
     /// How many jobs of its tenant, band and class come before it; counted up to 1000, and none if it does not wait.
     pub position: Option<usize>,
-    /// What stands before the question of workers; absent = nothing does, or it does not wait.
+    /// What blocks it before workers are considered; absent = nothing does, or it does not wait.
     pub obstacle: Option<Obstacle>,
     /// What is kept for it.
     pub reservation: Option<ReservedWorkers>,

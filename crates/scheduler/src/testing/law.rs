@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Law {
     /// No worker holds more than it has of any dimension.
     Capacity,
-    /// No job is lost, none is there twice, and states change only as the tables of states say.
+    /// No job is lost, none appears twice, and states change only as the tables of states say.
     Conservation,
     /// Attempts are numbered without gaps, and only workers that take placements get them.
     Token,

@@ -40,7 +40,7 @@ impl World<'_> {
         }
     }
 
-    /// A worker is declared and registers, unless it is there already.
+    /// A worker is declared and registers, unless it already exists.
     pub(super) fn join(&mut self) -> Result<(), Broken> {
         let names = ["w1", "w2", "w3", "w4"];
         let Some(id) = names.get(self.choices.below(4) as usize).and_then(|id| id.parse().ok()) else { return Ok(()) };

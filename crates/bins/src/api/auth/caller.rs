@@ -186,11 +186,11 @@ pub(crate) fn owner(caller: &Caller, default: &TenantName, place: &str, spec: &J
     }
     caller.tenant(spec.tenant.clone(), default).ok_or_else(|| match &spec.tenant {
         Some(tenant) => {
-            let text = format!("{}: this token is not good for tenant `{tenant}`", field("tenant"));
+            let text = format!("{}: this token is not valid for tenant `{tenant}`", field("tenant"));
             Problem::coded(Code::Forbidden, text)
         }
         None => {
-            let message = "is missing; this token is good for several tenants, so say whose it is".to_owned();
+            let message = "is missing; this token is valid for several tenants, so name one".to_owned();
             Problem::field(field("tenant"), message)
         }
     })

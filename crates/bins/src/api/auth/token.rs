@@ -71,10 +71,10 @@ pub struct Bearer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// Its form is wrong.
-    #[error("this is no token; a token looks like orlop_<id>_<secret>")]
+    #[error("malformed token, expected orlop_<id>_<secret>")]
     Form,
     /// The system gives no random numbers.
-    #[error("the system gives no random numbers; no token can be made")]
+    #[error("the system provides no random numbers; cannot create a token")]
     Random,
 }
 
@@ -162,7 +162,7 @@ mod tests {
         let secret = token.reveal().rsplit_once('_').unwrap().1.to_owned();
         assert!(!format!("{token:?} {:?}", token.hash()).contains(&secret));
         assert_eq!(format!("{:?}", token.hash()), "SecretHash(…)");
-        insta::assert_snapshot!(Bearer::parse(&secret).unwrap_err(), @"this is no token; a token looks like orlop_<id>_<secret>");
+        insta::assert_snapshot!(Bearer::parse(&secret).unwrap_err(), @"malformed token, expected orlop_<id>_<secret>");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(in super::super) async fn explain(api: Arc<Api>, call: Call) -> Answer {
 /// Why an element is where it is; none while it waits, for that it does with all others of its array.
 async fn element(api: &Api, row: &JobRow, index: u32) -> Result<Option<Value>, Problem> {
     if row.job.kind != JobKind::Array {
-        return Err(Problem::field("index", "this job is no array"));
+        return Err(Problem::field("index", "this job is not an array"));
     }
     let filter = ElementFilter { indices: index.to_string().parse().ok(), ..ElementFilter::default() };
     let found = api.handle.store().elements(row.job.id, &filter, &Page::first(1)).await;

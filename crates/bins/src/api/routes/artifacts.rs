@@ -57,7 +57,9 @@ pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
     let mut room = call.limit()?;
     let after = call.cursor::<String>("artifacts")?;
     let after: Option<TaskRef> = match after {
-        Some(text) => Some(serde_json::from_str(&text).map_err(|_| Problem::field("cursor", "is none of this list"))?),
+        Some(text) => {
+            Some(serde_json::from_str(&text).map_err(|_| Problem::field("cursor", "does not belong to this list"))?)
+        }
         None => None,
     };
     let job = row.job.id;
@@ -165,7 +167,7 @@ pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
 /// PATCH /uploads/{id}
 pub(in super::super) async fn add(api: Arc<Api>, call: Call) -> Answer {
     let offset =
-        call.read("offset")?.ok_or_else(|| Problem::field("offset", "is missing; say where these bytes begin"))?;
+        call.read("offset")?.ok_or_else(|| Problem::field("offset", "is missing; give the offset of these bytes"))?;
     let bytes = call.body.bytes.clone();
     let stored = api.handle.add_to_upload(|tenant| call.sees(tenant), call.part("id"), offset, bytes).await?;
     Ok(Reply::empty(204).header(axum::http::HeaderName::from_static("upload-offset"), &stored.to_string()))
@@ -176,7 +178,7 @@ pub(in super::super) async fn finish(api: Arc<Api>, call: Call) -> Answer {
     let asked: FinishUpload = call.json()?;
     let good = asked.sha256.len() == 64 && asked.sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     if !good {
-        return Err(Problem::field("sha256", "is no SHA-256; use 64 hexadecimal digits in lower case"));
+        return Err(Problem::field("sha256", "is not a SHA-256 digest; use 64 lowercase hexadecimal digits"));
     }
     let made = api.handle.end_upload(|tenant| call.sees(tenant), call.part("id"), &asked.sha256).await?;
     let place = format!("{BASE}/artifacts/{}", made.sha256);

@@ -41,7 +41,7 @@ pub(in super::super) async fn many(api: Arc<Api>, call: Call) -> Answer {
     let wanted: CancelFilter = call.json()?;
     let nothing = wanted.tenant.is_none() && wanted.state.is_empty() && wanted.label.is_empty();
     if nothing && wanted.since.is_none() && !wanted.all {
-        return Err(Problem::field("", "say which jobs: by state, label, tenant or since, or `\"all\": true`"));
+        return Err(Problem::field("", "select jobs by state, label, tenant or since, or give `\"all\": true`"));
     }
     let tenant: Option<TenantName> = wanted
         .tenant

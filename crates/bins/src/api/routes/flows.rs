@@ -90,7 +90,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
         STATES.iter().any(|state| state.eq_ignore_ascii_case(text)) || FlowPhase::from_typed(text).is_ok()
     };
     if let Some(unknown) = states.iter().find(|text| !is_known(text)) {
-        return Err(Problem::field("state", format!("`{unknown}` is no state; use {}", STATES.join(", "))));
+        return Err(Problem::field("state", format!("`{unknown}` is not a state; use {}", STATES.join(", "))));
     }
     let (name, pipeline) = (call.one("name")?, call.one("pipeline")?);
     let (since, labels) = (call.read("since")?, call.labels()?);

@@ -58,7 +58,11 @@ fn filter(call: &Call) -> Result<JobFilter, Problem> {
 pub(in super::super) fn indices(row: &JobRow, field: &str, text: Option<&str>) -> Result<Option<Indices>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let indices = text.parse().map_err(|error| Problem::field(field, format!("{error}")))?;
-    if row.job.kind == JobKind::Array { Ok(Some(indices)) } else { Err(Problem::field(field, "this job is no array")) }
+    if row.job.kind == JobKind::Array {
+        Ok(Some(indices))
+    } else {
+        Err(Problem::field(field, "this job is not an array"))
+    }
 }
 
 impl Api {

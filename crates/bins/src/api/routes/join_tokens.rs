@@ -70,7 +70,7 @@ impl Api {
         let expires_at = now.plus(life);
         if let Some(own) = not_after.filter(|own| asked && expires_at > *own) {
             return Err(forbidden(format_args!(
-                "ttl: this token ends at {own}; those that it makes end with it at the latest"
+                "ttl: this token expires at {own}; tokens it creates cannot expire later"
             )));
         }
         let expires_at = not_after.map_or(expires_at, |own| own.min(expires_at));
@@ -81,7 +81,7 @@ impl Api {
         };
         let (mut secret, mut letters) = ([0; 32], [0; 12]);
         let drawn = self.random.fill(&mut secret).and_then(|()| self.random.fill(&mut letters));
-        drawn.map_err(|_| internal("the system gives no random numbers"))?;
+        drawn.map_err(|_| internal("the system provides no random numbers"))?;
         let id: String =
             letters.iter().filter_map(|byte| ID.get(usize::from(byte & 31)).copied().map(char::from)).collect();
         let made = JoinToken::new(id, secret, authority.fingerprint()).map_err(internal)?;
@@ -109,8 +109,8 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     if !call.may(Access::Change, &Scope::of(&new.tenants)) {
         let own = call.visible().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let text = format_args!(
-            "tenants: this token is good for {own}; workers that join with tokens of its making take jobs of these only, so \
-             name them"
+            "tenants: this token is valid for {own}; workers that join with tokens it creates take jobs of these \
+             only, so name them"
         );
         return Err(forbidden(text));
     }

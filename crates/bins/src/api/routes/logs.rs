@@ -126,7 +126,7 @@ fn order(call: &Call, order: LogOrder, form: Form, several: bool) -> Result<LogO
         if asked.follow && form == Form::Text {
             return Err(Problem::field(
                 "follow",
-                "several logs are followed as events; ask for `Accept: text/event-stream`",
+                "several logs can only be followed as events; send `Accept: text/event-stream`",
             ));
         }
         return Ok(asked);
@@ -137,9 +137,9 @@ fn order(call: &Call, order: LogOrder, form: Form, several: bool) -> Result<LogO
     };
     let read = last.split_once('.').and_then(|(attempt, seq)| Some((attempt.parse().ok()?, seq.parse().ok()?)));
     let (attempt, after) =
-        read.ok_or_else(|| Problem::field("Last-Event-ID", "is the id of no event of this stream"))?;
+        read.ok_or_else(|| Problem::field("Last-Event-ID", "is not the id of an event of this stream"))?;
     if asked.attempt.is_some_and(|named| named != attempt) {
-        return Err(Problem::field("Last-Event-ID", "is of another attempt than `attempt`"));
+        return Err(Problem::field("Last-Event-ID", "belongs to another attempt than `attempt`"));
     }
     Ok(LogOrder { from: Some(attempt), after, ..asked })
 }
@@ -168,7 +168,7 @@ impl Streaming {
             }
             Ok(None) => self.broken("the server ends"),
             Err(error) => {
-                tracing::warn!(target: "orlop::api", %error, "a log broke off");
+                tracing::warn!(target: "orlop::api", %error, "a log was interrupted");
                 self.broken("the log cannot be read now")
             }
         }

@@ -20,7 +20,9 @@ pub(in super::super) async fn attempts(api: Arc<Api>, call: Call) -> Answer {
     let filter = AttemptFilter { index: call.read("index")? };
     let after = call.cursor::<String>("attempts")?;
     let after: Option<TaskRef> = match after {
-        Some(text) => Some(serde_json::from_str(&text).map_err(|_| Problem::field("cursor", "is none of this list"))?),
+        Some(text) => {
+            Some(serde_json::from_str(&text).map_err(|_| Problem::field("cursor", "does not belong to this list"))?)
+        }
         None => None,
     };
     let page = Page { after: after.filter(|after| after.job == row.job.id), limit: call.limit()? };

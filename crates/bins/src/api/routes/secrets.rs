@@ -21,7 +21,7 @@ fn owner(api: &Api, call: &Call) -> Result<TenantName, Problem> {
 
 /// The secrets of this server.
 fn kept(api: &Api) -> Result<&Secrets, Problem> {
-    let none = "this server keeps no secrets; configure `secrets.key_file` or `secrets.folder`";
+    let none = "this server does not store secrets; configure `secrets.key_file` or `secrets.folder`";
     api.handle.options().secrets.as_ref().ok_or_else(|| Problem::coded(Code::Conflict, none))
 }
 
@@ -29,7 +29,7 @@ fn sealed(api: &Api) -> Result<&SealedSecrets, Problem> {
     match kept(api)? {
         Secrets::Sealed(sealed) => Ok(sealed),
         Secrets::Folder(_) => {
-            let text = "the secrets of this server are files of a folder; change them there";
+            let text = "the secrets of this server are read from a folder; change them there";
             Err(Problem::coded(Code::Conflict, text))
         }
     }

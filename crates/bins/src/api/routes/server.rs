@@ -138,7 +138,7 @@ pub(in super::super) async fn ready(api: Arc<Api>, _: Call) -> Answer {
     match status {
         Status::Leading { .. } | Status::Standby { .. } => Reply::json(200, &Health { status: word(&status) }),
         Status::Restoring | Status::Stopped => {
-            let text = format!("the server is {}; it is ready once it leads or stands by", word(&status));
+            let text = format!("the server is {}; it is ready once it leads or is on standby", word(&status));
             Err(Problem::coded(Code::StoreUnavailable, text).retry_after(Duration::from_millis(1000)))
         }
     }

@@ -24,7 +24,7 @@ fn specs(body: &Value) -> Result<Vec<(String, JobSpec)>, Problem> {
         return one(body, "").map(|spec| vec![(String::new(), spec)]).map_err(invalid);
     };
     if body.as_object().is_some_and(|fields| fields.len() > 1) {
-        return Err(Problem::field("", "beside `jobs` there is nothing; give what is common in each job"));
+        return Err(Problem::field("", "is not allowed next to `jobs`; set it in each job"));
     }
     let Some(jobs) = jobs.as_array() else { return Err(Problem::field("jobs", "use a list of jobs")) };
     if jobs.is_empty() {

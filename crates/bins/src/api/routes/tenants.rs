@@ -123,7 +123,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let stored = api.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
     if stored.is_some() {
         let text = match api.handle.tenant(&name).await? {
-            Some(_) => format!("there is a tenant `{name}` already"),
+            Some(_) => format!("tenant `{name}` already exists"),
             // Its tokens, secrets and jobs are not for the next tenant of the name.
             None => format!("tenant `{name}` was closed, and its name is not given again; use another"),
         };

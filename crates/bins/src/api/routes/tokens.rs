@@ -93,12 +93,14 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let life = life.map_err(|error| Problem::field("expires_in", error.to_string()))?;
     if !call.may(Access::Change, &Scope::of(&new.tenants)) {
         let own = call.visible().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        return Err(forbidden(format_args!("tenants: this token is good for {own}; it makes tokens for these only")));
+        return Err(forbidden(format_args!(
+            "tenants: this token is valid for {own}; it can create tokens for these only"
+        )));
     }
     let now = api.handle.clock().wall();
     let expires_at = life.map(|life| now.plus(life.get())).or(call.caller.expires_at);
     if let Some(own) = call.caller.expires_at.filter(|own| expires_at.is_some_and(|at| at > *own)) {
-        let text = format_args!("expires_in: this token ends at {own}; those that it makes end with it at the latest");
+        let text = format_args!("expires_in: this token expires at {own}; tokens it creates cannot expire later");
         return Err(forbidden(text));
     }
     let _turn = api.tokens.lock().await;

@@ -66,7 +66,7 @@ fn check_own(call: &Call, id: &WorkerId, whose: Option<Scope>) -> Result<(), Pro
     if call.may(Access::Change, &whose) {
         return Ok(());
     }
-    Err(forbidden(format_args!("worker `{id}` also takes jobs of tenants that this token is not good for")))
+    Err(forbidden(format_args!("worker `{id}` also takes jobs of tenants that this token is not valid for")))
 }
 
 /// GET /workers/{id}
@@ -140,7 +140,7 @@ async fn record(api: &Api, id: &WorkerId) -> Result<Option<Token>, Problem> {
     let entry = api.handle.store().entry(Kind::Token, &worker_record(id)).await.map_err(|error| store(&error))?;
     // One that cannot be read is one all the same: its certificate would be good for ever.
     let read = entry.map(|entry| serde_json::from_str(&entry.body)).transpose();
-    read.map_err(|error| internal(format_args!("what is kept of worker `{id}` cannot be read: {error}")))
+    read.map_err(|error| internal(format_args!("cannot read the record of worker `{id}`: {error}")))
 }
 
 /// Shuts a worker out: its certificate is good for nothing from now on, its streams end, what it runs is given up.

@@ -14,7 +14,7 @@ pub(crate) struct ArtifactView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<u32>,
     pub(crate) name: String,
-    /// Where it stood, below the job's directory
+    /// Its path, below the job's directory
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<String>,
     pub(crate) sha256: String,

@@ -20,10 +20,10 @@ impl PartialSchema for ExplainShape {
             ObjectBuilder::new().schema_type(kinds).description(Some(help)).build()
         };
         let null = Type::Null;
-        let names = || of(&[Type::Array, Type::Null], "Workers that are kept for it");
+        let names = || of(&[Type::Array, Type::Null], "Workers that are reserved for it");
         ObjectBuilder::new()
             .schema_type(Type::Object)
-            .description(Some("Why a job is where it is; of one that has ended only state, reason and summary"))
+            .description(Some("Why a job is in its state; for a job that has ended only state, reason and summary"))
             .property("state", of(&[Type::String], "State of the job"))
             .property("summary", of(&[Type::String], "All of it in one line"))
             .property("reason", of(&[Type::String, null.clone()], "Why it ended so"))
@@ -31,14 +31,14 @@ impl PartialSchema for ExplainShape {
             .property("tenant_share", of(&[Type::Number], "Dominant share of its tenant divided by weight"))
             .property("tenant_rank", of(&[Type::Integer], "Tenants with waiting jobs that come before its own"))
             .property("position", of(&[Type::Integer, null.clone()], "Jobs of its class that come before it"))
-            .property("obstacle", of(&[Type::String, null.clone()], "What stands before the question of workers"))
+            .property("obstacle", of(&[Type::String, null.clone()], "What blocks it before workers are considered"))
             .property("reserved", names())
             .property("shadow", of(&[Type::Integer, null.clone()], "When these are free, in the server's milliseconds"))
             .property("blocked_since", of(&[Type::Integer, null.clone()], "Since when it fits nowhere, the same"))
-            .property("gang", of(&[Type::String, null.clone()], "Of a gang, for how many members there is room"))
+            .property("gang", of(&[Type::String, null.clone()], "Of a gang, how many members fit now"))
             .property(
                 "workers",
-                of(&[Type::Array], "Of each worker the first filter that turns it down, and what it lacks"),
+                of(&[Type::Array], "For each worker the first filter that rejects it, and what it lacks"),
             )
             .property("counts", of(&[Type::Object], "How many workers each filter turns down"))
             .property("nearest", of(&[Type::String, null], "The worker that lacks the least"))

@@ -29,7 +29,7 @@ pub(crate) struct Stats {
     pub(crate) blocked: Vec<BlockedView>,
     /// Jobs and elements since this server began to lead
     pub(crate) totals: TotalsView,
-    /// Messages about attempts by what they were worth
+    /// Messages about attempts by verdict
     pub(crate) verdicts: BTreeMap<&'static str, u64>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct BlockedView {
     pub(crate) band: &'static str,
     /// How many wait, arrays counting as one
     pub(crate) jobs: u64,
-    /// The first of them; `GET /jobs/{id}/explain` tells what each worker lacks
+    /// The first of them; `GET /jobs/{id}/explain` shows what each worker lacks
     pub(crate) first: String,
     pub(crate) since: String,
     pub(crate) cpu_m: u64,

@@ -22,7 +22,7 @@ pub(crate) struct FlowOrder {
     pub(crate) tenant: Option<String>,
     /// `docker` (steps that name an image are containers) or `process`
     pub(crate) backend: Option<String>,
-    /// Begin suspended
+    /// Start suspended
     pub(crate) suspend: bool,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct PipelineRun {
     pub(crate) name: Option<String>,
     /// `docker` (steps that name an image are containers) or `process`
     pub(crate) backend: Option<String>,
-    /// Begin suspended
+    /// Start suspended
     pub(crate) suspend: bool,
 }
 

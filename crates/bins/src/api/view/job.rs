@@ -320,7 +320,7 @@ pub(crate) struct CancelFilter {
     /// Submitted at this time or later
     #[serde(default)]
     pub(crate) since: Option<String>,
-    /// Needed where nothing else is said
+    /// Required where nothing else is given
     #[serde(default)]
     pub(crate) all: bool,
 }

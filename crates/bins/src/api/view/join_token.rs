@@ -17,7 +17,7 @@ pub(crate) struct JoinTokenView {
     pub(crate) uses_left: Option<u32>,
     /// Labels that its workers may bring, KEY or KEY=VALUE; none = any
     pub(crate) labels: Vec<String>,
-    /// Tenants whose jobs its workers may take; none = everybody's
+    /// Tenants whose jobs its workers may take; none = all
     pub(crate) tenants: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) note: String,
@@ -60,11 +60,11 @@ pub(crate) type JoinTokenList = Listed<JoinTokenView>;
 pub(crate) struct NewJoinToken {
     /// How many workers can join with it; absent = 1
     pub(crate) uses: Option<u32>,
-    /// How long it is good, such as `24h`; absent = an hour
+    /// How long it is valid, such as `24h`; absent = an hour
     pub(crate) ttl: Option<String>,
     /// Labels that its workers may bring, KEY or KEY=VALUE; none = any
     pub(crate) labels: Vec<String>,
-    /// Tenants whose jobs its workers may take; none = everybody's
+    /// Tenants whose jobs its workers may take; none = all
     pub(crate) tenants: Vec<String>,
     pub(crate) note: String,
 }

@@ -20,7 +20,7 @@ pub(crate) struct ProblemView {
     pub(crate) instance: Option<String>,
     /// Which fields are wrong
     pub(crate) errors: Option<Vec<FieldErrorView>>,
-    /// When another try is worth it
+    /// When to retry
     pub(crate) retry_after_ms: Option<u64>,
     /// Which limit was met
     pub(crate) quota: Option<QuotaUseView>,

@@ -6,7 +6,7 @@ use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder,
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The shape of a submit: one job, or several that are taken all or none.
+/// The shape of a submit: one job, or several that are accepted all or none.
 #[derive(Debug)]
 pub(crate) enum SubmitShape {}
 

@@ -121,7 +121,7 @@ impl QuotaView {
 #[schema(as = Usage)]
 pub(crate) struct UsageView {
     pub(crate) tenant: String,
-    /// Jobs and elements that wait
+    /// Jobs and elements waiting
     pub(crate) pending: u64,
     /// Jobs and elements that are not final
     pub(crate) active: u64,

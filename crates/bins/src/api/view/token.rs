@@ -14,7 +14,7 @@ pub(crate) struct TokenView {
     pub(crate) id: String,
     /// viewer, submitter, operator or admin
     pub(crate) role: String,
-    /// Whose objects it is good for; `*` = everybody's
+    /// Tenants whose objects it may access; `*` = all
     pub(crate) tenants: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) note: String,
@@ -53,7 +53,7 @@ pub(crate) struct NewToken {
     /// viewer, submitter, operator or admin
     #[schema(pattern = "^(viewer|submitter|operator|admin)$")]
     pub(crate) role: String,
-    /// Whose objects it is good for; `*` = everybody's
+    /// Tenants whose objects it may access; `*` = all
     #[schema(min_items = 1, max_items = 1000)]
     pub(crate) tenants: Vec<String>,
     /// A duration such as `720h`; absent = it does not expire

@@ -45,7 +45,7 @@ pub(crate) struct WorkerView {
     /// cpu_m, memory_bytes, gpus, gpu_units, extras, labels, features, runtimes, max_jobs, tenants
     #[schema(value_type = Object)]
     pub(crate) capabilities: Value,
-    /// What it last said of itself
+    /// What it last reported
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) report: Option<ReportView>,
 }
@@ -68,7 +68,7 @@ impl From<&ResourceUse> for FurtherView {
     }
 }
 
-/// What a worker says of itself every few seconds.
+/// What a worker reports every few seconds.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkerReport)]
 pub(crate) struct ReportView {
@@ -79,7 +79,7 @@ pub(crate) struct ReportView {
     pub(crate) cpu_percent: f64,
     /// Memory in use on its host, in bytes
     pub(crate) memory_bytes: u64,
-    /// Free bytes where work and spool lie
+    /// Free bytes on the disks of work and spool
     pub(crate) disk_free: u64,
     /// Bytes a second, read and written
     pub(crate) disk_io: u64,
@@ -87,7 +87,7 @@ pub(crate) struct ReportView {
     pub(crate) net_io: u64,
     /// Runnable threads, mean of one minute
     pub(crate) load: f64,
-    /// How busy each GPU is, 0 to 100; empty where nobody tells
+    /// How busy each GPU is, 0 to 100; empty where it is not reported
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) gpu_percent: Vec<f64>,
     /// What it checked
@@ -137,13 +137,13 @@ impl From<&WorkerStatus> for ReportView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Drain)]
 pub(crate) struct DrainView {
-    /// Why, as who asked for it said
+    /// Why, as given in the request
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
     /// When what is left on it is cancelled
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<String>,
-    /// Its host goes: the drain cannot be withdrawn
+    /// Its host is shutting down: the drain cannot be withdrawn
     pub(crate) host_shutdown: bool,
 }
 

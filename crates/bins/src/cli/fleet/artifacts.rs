@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// What is done with artifacts.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum Verb {
-    /// List what a job left
+    /// List the artifacts of a job
     List(ListArgs),
     /// Fetch an artifact of a job, or by its SHA-256
     Get(GetArgs),
@@ -73,7 +73,7 @@ pub(in crate::cli) struct GetArgs {
     /// File to write; else it goes to standard output
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// All that the job left, into --dir; what is there already and whole is not fetched again
+    /// All artifacts of the job, into --dir; complete files are not fetched again
     #[arg(long, requires = "dir", conflicts_with_all = ["name", "file"])]
     all: bool,
     /// Directory for all of it

@@ -1,5 +1,5 @@
 //! `orlop artifacts get --all`: all that a job left, as files of a directory. Never writes outside of it; what
-//! is there already and whole is not fetched again.
+//! already exists and whole is not fetched again.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -20,7 +20,7 @@ use super::wait;
   orlop cancel j000040000000001 j000040000000002
   orlop cancel j000040000000003.100-199       some elements of an array
   orlop cancel --label experiment=7 --yes --wait
-  orlop cancel --all --yes                  every job that you may")]
+  orlop cancel --all --yes                  every job that you may cancel")]
 pub(in crate::cli) struct CancelArgs {
     /// Ids of jobs, or JOB.0-9,17 for elements of arrays
     #[arg(required_unless_present_any = ["state", "label", "all"], conflicts_with_all = ["state", "label", "all"])]
@@ -37,7 +37,7 @@ pub(in crate::cli) struct CancelArgs {
     /// All jobs
     #[arg(long)]
     all: bool,
-    /// Do it: needed where jobs are not named one by one
+    /// Confirm: required where jobs are not named one by one
     #[arg(short, long)]
     yes: bool,
     /// Wait until they have ended
@@ -95,7 +95,7 @@ fn show(args: &CancelArgs, answer: &Value, names: impl FnOnce() -> Vec<String>) 
 
 async fn many(args: &CancelArgs, client: &Client) -> Result<Exit, Failure> {
     if !args.yes {
-        return Err(Failure::usage("this cancels all jobs that pass the filter; say --yes to do it"));
+        return Err(Failure::usage("this cancels all jobs that match the filter; confirm with --yes"));
     }
     let mut wanted = json!({ "all": args.all });
     if !args.state.is_empty() {

@@ -23,8 +23,7 @@ use crate::host::client_token;
 pub(super) const SERVER: &str = "http://127.0.0.1:7070";
 
 /// What is wrong where somebody listens on this machine who is not known.
-const NOBODY: &str = "no server of this user listens there; name the file of its token with --token-file FILE or ORLOP_TOKEN_FILE, or \
-                      put the token into ORLOP_TOKEN";
+const NOBODY: &str = "no server of this user listens there; give the token file with --token-file FILE or ORLOP_TOKEN_FILE, or the token in ORLOP_TOKEN";
 /// How long connecting may take, the handshake included.
 const CONNECTING: Duration = Duration::from_secs(5);
 /// The longest answer that is read.
@@ -140,7 +139,7 @@ pub(super) fn query(members: &[(&str, String)]) -> String {
 /// A token as a header, which is not shown in logs.
 fn header(token: &str) -> Result<HeaderValue, Failure> {
     let header = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut header = header.map_err(|_| Failure::usage("the token has characters that no token has"))?;
+    let mut header = header.map_err(|_| Failure::usage("token contains invalid characters"))?;
     header.set_sensitive(true);
     Ok(header)
 }
@@ -169,13 +168,13 @@ impl Client {
             secure |= tls;
             if good && !tls && here.is_none() && !insecure {
                 let text = format!(
-                    "`{server}`: plain text is for this machine only, for tokens and secrets would be sent as they are; use \
-                     https://, or --insecure if nobody else reads that network"
+                    "`{server}`: plain text is allowed for this machine only, since tokens and secrets would be sent \
+                     unencrypted; use https://, or --insecure on a trusted network"
                 );
                 return Err(Failure::usage(text));
             }
             if !good {
-                let text = format!("`{server}` is no address of a server; use one such as {SERVER}");
+                let text = format!("`{server}` is not a server address; use one such as {SERVER}");
                 return Err(Failure::usage(text));
             }
             let scheme = if tls { "https" } else { "http" };
@@ -248,8 +247,7 @@ impl Client {
         let status = head.status.as_u16();
         if head.status.is_success() {
             let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
-            let body =
-                body.map_err(|_| Failure::unreachable(format!("{server} does not speak as a server of Orlop")))?;
+            let body = body.map_err(|_| Failure::unreachable(format!("{server} is not an Orlop server")))?;
             return Ok(Answered { status, body, etag });
         }
         Err(Failure::from(&problem(server, status, &body)))
@@ -271,7 +269,7 @@ impl Client {
                 Ok((url, Some(header(&found.token)?)))
             }
             // Somebody else answers at its address now.
-            None if server.ours.load(Ordering::Relaxed) => Err(lost(&server.url, &"the server has ended")),
+            None if server.ours.load(Ordering::Relaxed) => Err(lost(&server.url, &"the server has stopped")),
             // What is asked and sent is not for strangers either; over TLS its certificate says who it is.
             None if server.scheme == "http" && !path.starts_with("/health") => {
                 let address = (host.trim_start_matches('[').trim_end_matches(']'), *port);
@@ -289,7 +287,7 @@ impl Client {
         let (url, token) = self.way(server, &asked.path).await?;
         let part = |part: &str| matches!(part, "." | "..");
         if asked.path.split('?').next().is_some_and(|path| path.split('/').any(part)) {
-            return Err(Failure::usage("`.` and `..` name nothing; use the name or id of what is meant"));
+            return Err(Failure::usage("`.` and `..` are not names; use the name or id of an object"));
         }
         let mut headers = HeaderMap::new();
         headers.extend(token.map(|token| (AUTHORIZATION, token)));
@@ -310,7 +308,7 @@ impl Client {
             if error.is_builder() {
                 unmade(innermost(&error))
             } else if error.is_connect() && error.is_timeout() {
-                lost(&server.url, &format!("connecting took longer than {} s", CONNECTING.as_secs()))
+                lost(&server.url, &format!("no connection within {} s", CONNECTING.as_secs()))
             } else {
                 lost(&server.url, innermost(&error))
             }
@@ -343,7 +341,7 @@ fn secured(authority: Option<&Path>) -> Result<Http, Failure> {
 
 /// A request that cannot be sent as it is.
 fn unmade(error: &dyn std::fmt::Display) -> Failure {
-    Failure::usage(format!("the request cannot be made: {error}"))
+    Failure::usage(format!("the request cannot be built: {error}"))
 }
 
 /// Waits for an answer, but not for ever.
@@ -357,8 +355,8 @@ async fn in_time<T>(
         Err(_) => {
             let seconds = patience.as_secs();
             Err(Failure::unreachable(format!(
-                "{server} took the request and did not answer within {seconds} s; see whether it is stopped or overloaded. \
-                 What was asked may still be done: look before you ask again, or use a key"
+                "{server} accepted the request and did not answer within {seconds} s; check whether it is stopped or \
+                 overloaded. The request may still take effect: check before you retry, or use an idempotency key"
             )))
         }
     }
@@ -379,7 +377,7 @@ fn lost(server: &str, error: &dyn std::fmt::Display) -> Failure {
 /// What a server said went wrong.
 fn problem(server: &str, status: u16, body: &[u8]) -> Problem {
     let Ok(view) = serde_json::from_slice::<ProblemView>(body) else {
-        return Problem::coded(Code::Internal, format!("{server} answered with status {status} and no explanation"));
+        return Problem::coded(Code::Internal, format!("{server} answered with status {status} and no error message"));
     };
     let code = view.kind.strip_prefix("urn:orlop:error:").and_then(Code::from_name).unwrap_or(Code::Internal);
     let mut problem = Problem::coded(code, view.detail);

@@ -31,11 +31,13 @@ impl Data {
     /// # Errors
     /// There is none, or it cannot be made.
     pub(super) fn at(asked: Option<PathBuf>) -> Result<Self, Failure> {
-        let path =
-            asked.or_else(of_user).ok_or_else(|| Failure::usage("there is no home directory; say --data DIR"))?;
+        let path = asked
+            .or_else(of_user)
+            .ok_or_else(|| Failure::usage("cannot determine the home directory; give --data DIR"))?;
         // What is started from here runs elsewhere: it must find its files all the same.
         let absolute = std::path::absolute(&path);
-        let path = absolute.map_err(|error| Failure::usage(format!("{} is no place: {error}", path.display())))?;
+        let path =
+            absolute.map_err(|error| Failure::usage(format!("{} is not a usable path: {error}", path.display())))?;
         let is_new = std::fs::read_dir(&path).map_or(true, |mut found| found.next().is_none());
         let made = private::directory(&path, is_own).map_err(|error| unusable(&path, &error))?;
         if let Some(said) = made {
@@ -79,7 +81,7 @@ impl Drop for Data {
         if self.passing.is_some()
             && let Err(error) = std::fs::remove_dir_all(&self.path)
         {
-            tracing::warn!(target: "orlop::up", %error, path = %self.path.display(), "the data is left behind");
+            tracing::warn!(target: "orlop::up", %error, path = %self.path.display(), "the data could not be removed");
         }
     }
 }
@@ -113,7 +115,7 @@ fn sweep(base: &Path) {
             // Locked until it is gone, so that nobody else removes it meanwhile.
             Ok(Some(_lock)) => {
                 if let Err(error) = std::fs::remove_dir_all(&path) {
-                    tracing::warn!(target: "orlop::up", %error, path = %path.display(), "old data is left behind");
+                    tracing::warn!(target: "orlop::up", %error, path = %path.display(), "old data could not be removed");
                 }
             }
             Err(error) => tracing::debug!(target: "orlop::up", %error, path = %path.display(), "not looked into"),

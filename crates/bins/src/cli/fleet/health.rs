@@ -12,7 +12,7 @@ use super::target::{Patience, Target};
 /// Options of `orlop health`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  orlop health                              exit code 0 once the server leads or stands by, 7 before
+  orlop health                              exit code 0 once the server leads or is on standby, 7 before
   orlop health --live                       0 while it answers at all")]
 pub(in crate::cli) struct HealthArgs {
     /// Only whether it answers at all

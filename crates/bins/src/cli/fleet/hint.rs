@@ -7,18 +7,18 @@ pub(super) fn of_connection(server: &str, error: &str) -> &'static str {
     let secure = server.starts_with("https://");
     let has = |words: &[&str]| words.iter().any(|word| error.contains(word));
     if has(&["UnknownIssuer", "BadSignature", "unknown issuer"]) {
-        "its certificate is of an authority that is not known here: name that authority's certificate with --ca-file FILE \
+        "its certificate is signed by an unknown authority: give the certificate of that authority with --ca-file FILE \
          (or ORLOP_CA_FILE); the server keeps it as authority.pem in its TLS directory"
     } else if has(&["NotValidForName", "not valid for name"]) {
         "its certificate is for other names: use one of them with --server, or start the server with --name HOST \
          (`orlop scheduler`: tls.names)"
     } else if has(&["Expired", "NotValidYet", "expired", "not valid yet"]) {
-        "its certificate is not good at this time: compare the clocks of both machines; a server makes a new one when it \
-         starts"
+        "its certificate is expired or not yet valid: compare the clocks of both machines; a server issues a new one \
+         when it starts"
     } else if secure && has(&["InvalidContentType", "corrupt message", "WrongVersion"]) {
-        "it does not speak TLS: use http:// in --server"
+        "it does not use TLS: use http:// in --server"
     } else if !secure && has(&["invalid HTTP version", "connection closed before message completed", "HTTP/0.9"]) {
-        "perhaps it speaks TLS: use https:// in --server, with --ca-file"
+        "it may require TLS: use https:// in --server, with --ca-file"
     } else if has(&["failed to lookup", "Name or service not known", "name resolution"]) {
         "check the name in --server (or ORLOP_SERVER)"
     } else {
@@ -30,8 +30,8 @@ pub(super) fn of_connection(server: &str, error: &str) -> &'static str {
 pub(super) fn of_problem(code: Code) -> Option<&'static str> {
     match code {
         Code::Unauthenticated => Some(
-            "name the file of a token with --token-file FILE or ORLOP_TOKEN_FILE, or put it into ORLOP_TOKEN; a server of this \
-             machine that runs as the same user needs none of them",
+            "give a token with --token-file FILE, ORLOP_TOKEN_FILE or ORLOP_TOKEN; a server of this machine that \
+             runs as the same user needs none of them",
         ),
         Code::NotLeader => Some("name all servers with --server, separated by commas"),
         _ => None,

@@ -21,7 +21,7 @@ const FOLDER: Limits = Limits { max_bytes: 10 << 30, max_entries: 100_000 };
 #[derive(Args, Debug)]
 pub(super) struct InputArgs {
     /// File or folder of this machine that the job gets, @JOB/NAME or @JOB.INDEX/NAME of what a job left, or @NAME of a stored
-    /// artifact; with :PATH where it stands for the job (repeatable). A file that can be run stays so
+    /// artifact; with :PATH as its path in the job (repeatable). A file that can be run stays so
     #[arg(long = "in", value_name = "FILE[:PATH]")]
     inputs: Vec<String>,
     /// Send this directory with everything in it and start there; outputs are looked for below it

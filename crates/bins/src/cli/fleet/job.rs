@@ -58,7 +58,7 @@ pub(in crate::cli) struct RetryArgs {
 pub(in crate::cli) struct GetArgs {
     /// Id of the job, or JOB.0-9,17 for elements of an array
     job: Address,
-    /// Tell why it is where it is
+    /// Explain why it is in its state
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -133,7 +133,7 @@ async fn retry(args: &RetryArgs) -> Result<Exit, Failure> {
 
 async fn explain(args: &GetArgs, client: &Client) -> Result<Exit, Failure> {
     if args.job.indices.as_ref().is_some_and(|indices| indices.single().is_none()) {
-        return Err(Failure::usage("--explain tells of one element at a time; name one as JOB.INDEX"));
+        return Err(Failure::usage("--explain shows one element at a time; give it as JOB.INDEX"));
     }
     let path = format!("{}/explain{}", args.job.path(), query(&args.job.members()));
     let why = client.ask(ApiRequest::get(path)).await?.body;

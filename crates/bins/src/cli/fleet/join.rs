@@ -24,7 +24,7 @@ pub(in crate::cli) enum TokenVerb {
     Create(CreateArgs),
     /// List tokens, without their secrets
     List(Plain),
-    /// Revoke a token: nobody joins with it any more
+    /// Revoke a token: it can no longer be used to join
     Revoke(RevokeArgs),
 }
 
@@ -38,13 +38,13 @@ pub(in crate::cli) struct CreateArgs {
     /// How many workers can join with it
     #[arg(long, default_value_t = 1)]
     uses: u32,
-    /// How long it is good
+    /// How long it is valid
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     ttl: HumanDuration,
     /// A label that its workers may bring, KEY or KEY=VALUE; repeat it for more; none = any
     #[arg(long = "label", value_name = "LABEL")]
     labels: Vec<String>,
-    /// A tenant whose jobs its workers take; repeat it for more; none = everybody's
+    /// A tenant whose jobs its workers take; repeat it for more; none = all
     #[arg(long = "for-tenant", value_name = "NAME")]
     tenants: Vec<String>,
     /// What it is for
@@ -129,8 +129,7 @@ fn command(made: &Value) -> String {
         labels.iter().filter(|label| label.contains('=')).map(|label| format!(" --label {label}")).collect();
     let (token, server) = (text(made, "token"), text(made, "server"));
     format!(
-        "{token}\n\nThe token is shown once; it is good until {} for {} more. On the worker's machine write it to a file \
-         that nobody else reads, then start:\n\n  orlop worker --server {server} --join-token-file FILE --state \
+        "{token}\n\nThe token is shown once; it is valid until {} for {} more. On the worker's machine write it to a file that only you can read, then start:\n\n  orlop worker --server {server} --join-token-file FILE --state \
          DIR{labels}\n",
         text(made, "expires_at"),
         match text(made, "uses_left").as_str() {

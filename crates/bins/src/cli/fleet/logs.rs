@@ -27,7 +27,7 @@ const RETRY: Duration = Duration::from_millis(500);
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   orlop logs j000040000000001
-  orlop logs j000040000000001 -f              goes on until the job has ended, also over restarts of the server
+  orlop logs j000040000000001 -f              until the job has ended, also over restarts of the server
   orlop logs j000040000000001.17              of one element of an array
   orlop logs j000040000000001.0-9 --no-prefix of some of them in order, the lines as they were written
   orlop logs j000040000000001 --stderr --since 10m --timestamps
@@ -37,7 +37,7 @@ Logs of flows that run on this machine: `orlop flow logs`")]
 pub(in crate::cli) struct LogsArgs {
     /// Id of the job, or JOB.0-9,17 for elements of an array
     job: Address,
-    /// Go on as more is written, until the job has ended
+    /// Follow the log until the job has ended
     #[arg(short, long)]
     follow: bool,
     /// Only standard error
@@ -55,10 +55,10 @@ pub(in crate::cli) struct LogsArgs {
     /// Only what was written in the last while, such as 10m
     #[arg(long, value_name = "DURATION")]
     since: Option<HumanDuration>,
-    /// Begin every line with its time
+    /// Prefix every line with its time
     #[arg(long)]
     timestamps: bool,
-    /// Do not begin the lines of several elements with their index
+    /// Do not prefix the lines of several elements with their index
     #[arg(long)]
     no_prefix: bool,
     #[command(flatten)]
@@ -99,7 +99,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
             Format::Json => true,
             Format::Yaml | Format::Name => {
                 let message =
-                    "a log has no such form; use `-o json` for its events, one a line, or no form for its text";
+                    "logs have no such output format; use `-o json` for events, one a line, or leave -o out for text";
                 return Err(Failure::new(Exit::Usage, message));
             }
         },

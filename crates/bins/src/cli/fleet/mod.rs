@@ -49,7 +49,7 @@ pub(super) enum Fleet {
     Elements(elements::ElementsArgs),
     /// Wait until jobs or elements have ended
     Wait(wait::WaitArgs),
-    /// One job: show it, tell why it waits, submit it again
+    /// One job: show it, explain why it waits, submit it again
     #[command(subcommand, arg_required_else_help = true)]
     Job(job::Verb),
     /// Show the log of a job, or follow it
@@ -58,12 +58,12 @@ pub(super) enum Fleet {
     Cancel(cancel::CancelArgs),
     /// Workers: list, show, cordon, uncordon
     Workers(workers::WorkersArgs),
-    /// Have a worker finish what it has and leave
+    /// Let a worker finish its jobs and leave
     Drain(workers::DrainArgs),
     /// Limits of tenants: show, set, usage
     #[command(subcommand, arg_required_else_help = true)]
     Quota(quota::Verb),
-    /// Artifacts: list what jobs left, get and put files
+    /// Artifacts: list those of jobs, get and put files
     #[command(subcommand, arg_required_else_help = true)]
     Artifacts(artifacts::Verb),
     /// Secrets of a tenant: set, list, delete
@@ -74,7 +74,7 @@ pub(super) enum Fleet {
     Token(token::Verb),
     /// Watch the fleet: allocation, queues, rates, what is blocked, tenants, workers
     Top(top::TopArgs),
-    /// Tell whether a server is ready
+    /// Check whether a server is ready
     Health(health::HealthArgs),
 }
 

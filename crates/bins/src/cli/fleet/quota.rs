@@ -39,7 +39,7 @@ const KIND: (&str, &str) = ("gpus:", "max_gpus_by_kind");
 pub(in crate::cli) enum Verb {
     /// Show the limits of a tenant
     Get(OneArgs),
-    /// Set limits of a tenant, which is made if there is none
+    /// Set limits of a tenant, which is created if it does not exist
     Set(SetArgs),
     /// Show what tenants hold
     Usage(UsageArgs),
@@ -73,7 +73,7 @@ pub(in crate::cli) struct UsageArgs {
     after_help = "Limits: cpu, memory, gpus, running, pending, active, rate (submits per second), array, artifacts
 (bytes stored), log (bytes of one attempt), timeout (the longest time limit of a job, such as 12h), gpus:MODEL
 (GPUs of one model); `none` removes one.
-Beside them: weight=1..1000 in fair division, exceed=wait|deny.
+Also: weight=1..1000 in fair division, exceed=wait|deny.
 
 Examples:
   orlop quota set physics cpu=64 memory=256Gi gpus=8 running=500 pending=100000 weight=200
@@ -169,7 +169,7 @@ fn changes(pairs: &[(String, String)]) -> Result<(Fields, Fields), Failure> {
         let Some((_, field, step)) = LIMITS.iter().find(|(known, _, _)| *known == word) else {
             let known: Vec<&str> = LIMITS.iter().map(|(known, _, _)| *known).collect();
             return Err(Failure::usage(format!(
-                "`{word}` is no limit; use {}, timeout, gpus:MODEL, weight or exceed",
+                "`{word}` is not a limit; use {}, timeout, gpus:MODEL, weight or exceed",
                 known.join(", ")
             )));
         };
@@ -224,7 +224,7 @@ async fn ensure(client: &Client, name: &str) -> Result<(), Failure> {
     match client.ask(ApiRequest::get(path(name))).await {
         Err(unknown) if unknown.exit == Exit::NotFound => {
             client.ask(ApiRequest::post("/tenants", Some(&json!({ "name": name })))).await?;
-            output::tell(&format!("tenant {name} is made"));
+            output::tell(&format!("tenant {name} created"));
             Ok(())
         }
         other => other.map(|_| ()),
@@ -318,7 +318,7 @@ mod tests {
         let shown = page(&json!({ "name": "t", "quota": quota }));
         assert!(shown.contains("timeout   12h") && shown.contains("gpus:a100  4"), "{shown}");
         for (word, value, wanted) in
-            [("timeout", "0s", "more than 0"), ("timeout", "soon", "such as 30m"), ("gpus:", "1", "is no limit")]
+            [("timeout", "0s", "more than 0"), ("timeout", "soon", "such as 30m"), ("gpus:", "1", "is not a limit")]
         {
             let error = changes(&[(word.into(), value.into())]).unwrap_err();
             assert!(error.message.contains(wanted), "{word}={value}: {error}");

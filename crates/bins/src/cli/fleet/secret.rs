@@ -41,7 +41,7 @@ pub(in crate::cli) struct SetArgs {
     /// File with the value; else it is read from standard input
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Without the line feed at its end
+    /// Strip the line feed at its end
     #[arg(long)]
     trim: bool,
     #[command(flatten)]
@@ -104,7 +104,7 @@ fn value(file: Option<&Path>) -> Result<String, Failure> {
         return Err(Failure::usage(format!("{name} has more than {LONGEST} bytes; use an artifact instead")));
     }
     String::from_utf8(bytes)
-        .map_err(|_| Failure::usage(format!("{name} holds no text; encode it, with base64 for example")))
+        .map_err(|_| Failure::usage(format!("{name} is not text; encode it, with base64 for example")))
 }
 
 async fn set(args: &SetArgs, value: &str) -> Result<Exit, Failure> {
@@ -113,7 +113,8 @@ async fn set(args: &SetArgs, value: &str) -> Result<Exit, Failure> {
     args.target.client()?.ask(ApiRequest::put(path, &body)).await?;
     if value.trim().len() < SECRET_MIN {
         output::tell(&format!(
-            "warning: secret `{}` has fewer than {SECRET_MIN} bytes; logs show it, for values so short are not masked",
+            "warning: secret `{}` has fewer than {SECRET_MIN} bytes; it appears in logs, since values this short are \
+             not masked",
             args.name
         ));
     }

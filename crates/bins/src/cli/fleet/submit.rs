@@ -169,8 +169,8 @@ fn argument(number: usize, argument: &OsString) -> Result<&str, Failure> {
     argument.to_str().ok_or_else(|| {
         let shown = argument.to_string_lossy();
         Failure::usage(format!(
-            "argument {number} of the command (`{shown}`) is not UTF-8; a job is JSON, which holds no other bytes: write them into \
-             a file and give it with --in"
+            "argument {number} of the command (`{shown}`) is not UTF-8; a job is JSON, which cannot hold other \
+             bytes: write them into a file and give it with --in"
         ))
     })
 }
@@ -196,7 +196,7 @@ impl SubmitArgs {
                 })?
             }
             None if self.command.is_empty() && self.image.is_none() => {
-                return Err(Failure::usage("say what to run: `orlop submit -- CMD…`, or give a file with -f"));
+                return Err(Failure::usage("nothing to run: use `orlop submit -- CMD…`, or give a file with -f"));
             }
             None => json!({}),
         };
@@ -208,7 +208,7 @@ impl SubmitArgs {
             if over.is_empty() {
                 return Ok(Value::Object(job));
             }
-            return Err(Failure::usage("options go on top of a single job, not of a file with several"));
+            return Err(Failure::usage("options apply to a file with one job, not with several"));
         }
         for (key, value) in over {
             merge(&mut job, key, value);

@@ -20,7 +20,7 @@ pub(super) struct Target {
     /// File with the token; else the variable ORLOP_TOKEN holds it
     #[arg(long, value_name = "FILE", env = "ORLOP_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
-    /// File with the certificate of the authority that the server's is of, for https; else the system's authorities
+    /// File with the CA certificate of the server, for https; else the system's authorities
     #[arg(long, value_name = "FILE", env = "ORLOP_CA_FILE")]
     pub ca_file: Option<PathBuf>,
     /// Send tokens, secrets and data to a server of another machine in plain text (http)
@@ -82,14 +82,14 @@ pub(super) fn client(
         Some(file) => {
             let read = std::fs::read_to_string(file);
             let shown = file.display().to_string();
-            let read = read.map_err(|error| Failure::usage(format!("the token in {shown} cannot be read: {error}")))?;
+            let read = read.map_err(|error| Failure::usage(format!("cannot read the token in {shown}: {error}")))?;
             Some((read, shown))
         }
         None => std::env::var("ORLOP_TOKEN").ok().map(|token| (token, "ORLOP_TOKEN".to_owned())),
     };
     let token = token.map(|(token, source)| match token.trim() {
         // Anyone who names a token does not mean to be somebody else, such as the administrator of this machine.
-        "" => Err(Failure::usage(format!("{source} holds no token; name another, or none"))),
+        "" => Err(Failure::usage(format!("{source} contains no token; give another file, or none"))),
         token => Ok(token.to_owned()),
     });
     let token = token.transpose()?;

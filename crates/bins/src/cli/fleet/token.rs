@@ -23,7 +23,7 @@ pub(in crate::cli) enum Verb {
     Create(CreateArgs),
     /// List tokens, without their secrets
     List(Plain),
-    /// Revoke a token: nobody calls with it any more
+    /// Revoke a token: it can no longer be used
     Revoke(RevokeArgs),
 }
 
@@ -36,10 +36,10 @@ pub(in crate::cli) struct CreateArgs {
     /// What it may do: viewer, submitter, operator or admin
     #[arg(long, value_name = "ROLE", value_parser = role)]
     role: Role,
-    /// A tenant whose objects it is good for, `*` for all; repeat it for more
+    /// A tenant whose objects it may access, `*` for all; repeat it for more
     #[arg(long = "for-tenant", value_name = "NAME", required = true)]
     tenants: Vec<String>,
-    /// How long it is good; default: until it is revoked
+    /// How long it is valid; default: until it is revoked
     #[arg(long, value_name = "DURATION")]
     ttl: Option<HumanDuration>,
     /// What it is for
@@ -77,8 +77,8 @@ async fn create(args: &CreateArgs) -> Result<Exit, Failure> {
     let made = args.target.client()?.ask(ApiRequest::post("/tokens", Some(&body))).await?.body;
     keep_or_say(args.write.as_deref(), &args.target, &made, |made| {
         format!(
-            "{}\n\nThe token is shown once. Write it to a file that nobody else reads, and name that in --token-file or \
-             ORLOP_TOKEN_FILE.\n",
+            "{}\n\nThe token is shown once. Write it to a file that only you can read, and give that file in \
+             --token-file or ORLOP_TOKEN_FILE.\n",
             text(made, "token")
         )
     })

@@ -39,12 +39,12 @@ const LEADING: Duration = Duration::from_secs(60);
 /// Options of `orlop up`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  orlop up                                  in this terminal; Ctrl-C ends it in good order
+  orlop up                                  in this terminal; Ctrl-C stops it gracefully
   orlop up --data ./fleet --listen 127.0.0.1:8080
-  orlop up --memory-store --workers 4       nothing is kept; four workers share the machine
+  orlop up --memory-store --workers 4       nothing is stored on disk; four workers share the machine
   orlop up --no-worker --listen 0.0.0.0:7070 --grpc-listen 0.0.0.0:7071
                                             for other machines: `orlop token create`, `orlop workers token create`
-  orlop up --no-worker                      workers are started beside it: `orlop worker --server http://127.0.0.1:7071`")]
+  orlop up --no-worker                      workers are started separately: `orlop worker --server http://127.0.0.1:7071`")]
 pub(in crate::cli) struct UpArgs {
     /// Directory of the data; `$XDG_DATA_HOME/orlop`, else `~/.local/share/orlop`
     #[arg(long, value_name = "DIR", env = "ORLOP_DATA", conflicts_with = "memory_store")]
@@ -58,7 +58,8 @@ pub(in crate::cli) struct UpArgs {
     /// A name or address by which others find this machine; repeat it for more
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
-    /// Let anyone who may submit jobs run commands as this user: needed where other machines reach a server that has a worker here
+    /// Let anyone who may submit jobs run commands as this user: required where other machines reach a server
+    /// that has a worker here
     #[arg(long)]
     trust_submitters: bool,
     /// While there is no token in the store: file of an administrator's, which is made if it is not there
@@ -92,10 +93,11 @@ pub(in crate::cli) struct UpArgs {
     #[arg(long, value_name = "PERCENT", env = "ORLOP_WORKER_MIN_FREE_PERCENT",
           value_parser = clap::value_parser!(u8).range(..=100))]
     min_free_percent: Option<u8>,
-    /// Go on with the store that is there, though it is not the one that was there before: an empty file, another one, an older copy
+    /// Accept the store that is there, even if it is not the one that was there before: an empty file, another one,
+    /// an older copy
     #[arg(long, conflicts_with = "memory_store")]
     accept_store: bool,
-    /// Keep nothing: the store is gone when the server ends
+    /// Store nothing on disk: the store is lost when the server ends
     #[arg(long)]
     memory_store: bool,
 }
@@ -110,8 +112,7 @@ struct Running {
 
 /// Starts the server and serves until it is asked to end.
 pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
-    confidential::begin()
-        .map_err(|error| Failure::new(Exit::Failed, format!("core dumps cannot be switched off: {error}")))?;
+    confidential::begin().map_err(|error| Failure::new(Exit::Failed, format!("cannot disable core dumps: {error}")))?;
     let mut signals = Signals::take()?;
     let running = tokio::select! {
         running = start(&args) => running?,
@@ -120,14 +121,14 @@ pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
     output::print(&greeting(&running))?;
     let _ = signals.next().await;
     let controls: Vec<Control> = running.workers.iter().map(Agent::control).collect();
-    output::tell("\nending: what runs may finish; interrupt again to end it now");
+    output::tell("\nstopping: running jobs may finish; interrupt again to end them now");
     let ended = end(running);
     tokio::pin!(ended);
     tokio::select! {
         () = &mut ended => return Ok(Exit::Done),
         _ = signals.next() => controls.iter().for_each(Control::cancel),
     }
-    output::tell("ending what runs, which runs again at the next start; interrupt again to leave at once");
+    output::tell("ending running jobs, which run again at the next start; interrupt again to exit at once");
     tokio::select! {
         () = &mut ended => Ok(Exit::Done),
         exit = signals.next() => Ok(exit),
@@ -148,7 +149,7 @@ fn check_trust(args: &UpArgs) -> Result<(), Failure> {
     match exposed {
         Some(address) if !args.no_worker && !args.trust_submitters => Err(Failure::usage(format!(
             "{address} can be reached from other machines, and the worker of this server runs jobs as this user, who can read \
-             the server's keys and tokens: everybody who may submit could become administrator. Use --no-worker and start \
+             the server's keys and tokens: anyone who may submit could become administrator. Use --no-worker and start \
              `orlop worker` as another user (`orlop workers token create`), or say --trust-submitters"
         ))),
         _ => Ok(()),
@@ -276,7 +277,8 @@ async fn leads(handle: &Handle) -> Result<(), Failure> {
     let deadline = tokio::time::Instant::now() + LEADING;
     while !matches!(handle.status(), Status::Leading { .. }) {
         if tokio::time::Instant::now() > deadline {
-            let text = "the server does not come to lead; another one may use the same data, or the disk may be full";
+            let text =
+                "the server does not become the leader; another one may use the same data, or the disk may be full";
             return Err(Failure::unreachable(text));
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -293,8 +295,7 @@ fn greeting(running: &Running) -> String {
         let token = running.whole.client_token().display();
         access.push_str(&format!(" --ca-file {authority} --token-file {token}"));
         elsewhere = format!(
-            "\nfrom another machine: copy {authority} there, and a token that `orlop token create{access}` makes; then name both \
-             files in --ca-file and --token-file\n(or in ORLOP_CA_FILE and ORLOP_TOKEN_FILE). If {rest} is not how it finds this \
+            "\nfrom another machine: copy {authority} there, and a token created with `orlop token create{access}`; then give both files in --ca-file and --token-file\n(or in ORLOP_CA_FILE and ORLOP_TOKEN_FILE). If {rest} is not how it finds this \
              one, start with --name HOST.\n"
         );
     }

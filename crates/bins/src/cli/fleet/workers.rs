@@ -28,8 +28,8 @@ const LOOK: Duration = Duration::from_millis(500);
   orlop workers --label zone=a
   orlop workers get node-7
   orlop workers token create --uses 5       five machines may join; prints how
-  orlop workers cordon node-7               no new work; what runs goes on
-  orlop workers revoke node-7               shut it out; a new join token lets it in again")]
+  orlop workers cordon node-7               no new work; running jobs continue
+  orlop workers revoke node-7               revoke it; it can join again with a new join token")]
 pub(in crate::cli) struct WorkersArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -50,13 +50,13 @@ pub(in crate::cli) struct WorkersArgs {
 pub(in crate::cli) enum Verb {
     /// Show a worker
     Get(OneArgs),
-    /// Give a worker no new work
+    /// Mark a worker as unschedulable
     Cordon(OneArgs),
-    /// Give a worker new work again
+    /// Mark a worker as schedulable again
     Uncordon(OneArgs),
     /// Remove a worker that runs nothing, and release its name
     Remove(RemoveArgs),
-    /// Shut a worker out: what it runs is given up, its certificate is good for nothing
+    /// Revoke a worker: its attempts are given up, its certificate is rejected
     Revoke(OneArgs),
     /// Tokens with which workers join over TLS
     #[command(subcommand, arg_required_else_help = true)]
@@ -79,7 +79,7 @@ pub(in crate::cli) struct OneArgs {
 pub(in crate::cli) struct RemoveArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Give up what it runs, and shut it out, as `revoke` does
+    /// Give up its attempts, and revoke it, as `revoke` does
     #[arg(long)]
     force: bool,
 }
@@ -92,7 +92,7 @@ pub(in crate::cli) struct RemoveArgs {
 pub(in crate::cli) struct DrainArgs {
     /// Id of the worker
     worker: String,
-    /// After this time what is left on it is cancelled and runs elsewhere
+    /// After this time its remaining attempts are cancelled and run elsewhere
     #[arg(long, value_name = "DURATION", conflicts_with = "undo")]
     deadline: Option<HumanDuration>,
     /// Why: shown with the worker, and given to its agent
@@ -266,11 +266,11 @@ async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> R
         return Ok(Exit::Done);
     }
     let done = match word {
-        "drain" => "takes no more jobs, and leaves when those that run have ended",
+        "drain" => "takes no more jobs, and leaves when its running jobs have ended",
         "undrain" => "is no longer drained",
         "cordon" => "takes no more jobs",
         "uncordon" => "takes jobs again",
-        "revoke" => "is shut out; a new join token lets it in again",
+        "revoke" => "is revoked; it can join again with a new join token",
         _ => word,
     };
     output::tell(&format!("{id} {done}"));

@@ -25,7 +25,7 @@ use super::output::{self, Format};
 /// Verbs about hardware.
 #[derive(Subcommand, Debug)]
 pub(super) enum Hardware {
-    /// Tell what a need becomes on every substrate, and which machines fit
+    /// Show what a hardware requirement becomes on every substrate, and which machines fit
     Explain(ExplainArgs),
 }
 

@@ -130,7 +130,7 @@ fn a_need_is_reported_in_every_dialect_and_against_nodes() {
 
     fleet
       devices  2 nvidia a100 sxm4 GPUs, 40 GiB or more, NVLink
-      job      refused: a job of `nvidia-a100-sxm4-40gb-nvlink`: jobs name models only, so it cannot be had on fleet
+      job      refused: a job of `nvidia-a100-sxm4-40gb-nvlink`: jobs name models only, so it is not available on fleet
 
     nodes: 1 of 2 fit
       a100  fits
@@ -154,7 +154,7 @@ fn a_performer_brings_its_scheduling_and_resources() {
       resources         {"requests":{"cpu":2}}
 
     openstack
-      refused  tdx cannot be had on openstack
+      refused  tdx is not available on openstack
       help     drop the need, or run on another substrate: kubernetes, docker or fleet
 
     docker
@@ -326,7 +326,7 @@ fn a_model_that_no_table_knows_is_matched_by_its_exact_name_and_says_so() {
 
     fleet
       devices  1 nvidia `RTX 5880 Ada Generation` GPU
-      job      refused: a job of `nvidia-RTX 5880 Ada Generation`: jobs name models that tables know, so it cannot be had on fleet
+      job      refused: a job of `nvidia-RTX 5880 Ada Generation`: jobs name models that tables know, so it is not available on fleet
 
     nodes: 1 of 2 fit
       a100  fits

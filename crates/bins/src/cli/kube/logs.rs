@@ -130,7 +130,7 @@ async fn next_line(
     line.extend_from_slice(format!("{}/{} ", log.step, log.attempt).as_bytes());
     let before = line.len();
     let read = stream.read_until(b'\n', line).await;
-    read.map_err(|error| Failure::io(&format!("the log of pod `{}` broke off", log.pod), &error))?;
+    read.map_err(|error| Failure::io(&format!("the log of pod `{}` was interrupted", log.pod), &error))?;
     if line.len() == before {
         return Ok(false);
     }

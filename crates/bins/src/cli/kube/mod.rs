@@ -30,7 +30,7 @@ use crate::host::flow::{Clock as _, FlowCommand, SystemClock};
 use crate::view::name::RunName;
 
 /// What a list says of a flow without a status.
-const NOT_OBSERVED: &str = "no operator has taken this flow up yet";
+const NOT_OBSERVED: &str = "no operator has picked up this flow yet";
 
 /// A cluster, connected to.
 struct Cluster {
@@ -52,7 +52,7 @@ fn with_hint(problem: Problem) -> Failure {
 /// What is said of a flow that has no status: nobody works on it.
 fn untaken(name: &str, namespace: &str) -> String {
     format!(
-        "no operator has taken flow `{name}` up yet; look whether one runs (`kubectl get pods -A -l \
+        "no operator has picked up flow `{name}` yet; check whether one runs (`kubectl get pods -A -l \
          app.kubernetes.io/name=orlop-operator`) and works in namespace `{namespace}` (its flag --namespaces), or start one: \
          `orlop operator --leader-elect=false`"
     )

@@ -83,7 +83,7 @@ impl FlowTarget for Local {
 
     async fn create(&self, _new: &NewFlow<'_>) -> Result<Created, Failure> {
         Err(Failure::usage(
-            "flows are handed over to a fleet or a cluster: use `--target fleet` or `--target kube`; `orlop run` runs one on \
+            "flows are submitted to a fleet or a cluster: use `--target fleet` or `--target kube`; `orlop run` runs one on \
              this machine",
         ))
     }

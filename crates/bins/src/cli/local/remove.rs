@@ -38,7 +38,7 @@ pub(in crate::cli) async fn expired(globals: &GlobalArgs) -> Result<(), Failure>
         let name = &stored.record.flow.metadata.name;
         match remove(globals, name, &run, false).await {
             Ok(()) => gone.push(name.clone()),
-            Err(failure) => output::tell(&format!("warning: the old run `{name}` stays: {failure}")),
+            Err(failure) => output::tell(&format!("warning: cannot delete the old run `{name}`: {failure}")),
         }
     }
     if !gone.is_empty() {
@@ -94,7 +94,7 @@ pub(super) async fn remove(globals: &GlobalArgs, name: &str, run: &RunDir, force
             let message = format!("{failure}; --force deletes the run and leaves its containers behind");
             return Err(Failure { message, ..failure });
         }
-        output::tell(&format!("warning: what is left of the attempts of `{name}` stays behind: {failure}"));
+        output::tell(&format!("warning: cannot remove what is left of the attempts of `{name}`: {failure}"));
     }
     // Secrets of pods that a crash left behind.
     remove_memory(&LocalOptions::new(run.path()))?;
@@ -119,7 +119,7 @@ async fn remove_unrecorded(name: &str, run: &RunDir) -> Result<(), Failure> {
     let _door = run.door().await.map_err(failed)?;
     let lock = run.lock().map_err(failed)?;
     if lock.is_none() || begun(run).await? {
-        return Err(Failure::new(Exit::Conflict, format!("`{name}` is just beginning; try again")));
+        return Err(Failure::new(Exit::Conflict, format!("`{name}` is still starting; try again")));
     }
     run.delete().map_err(failed)
 }

@@ -67,7 +67,7 @@ impl Listed {
     fn hint(&self, globals: &GlobalArgs) -> Option<String> {
         let globals = GlobalArgs { namespace: Some(self.flow.namespace.clone()), ..globals.clone() };
         let call = globals.named(&self.flow.name).call();
-        self.interrupted.then(|| format!("go on: orlop run --resume --name {call}"))
+        self.interrupted.then(|| format!("continue: orlop run --resume --name {call}"))
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn ended(run: &RunDir, name: &RunName, reports: Reports) -> Res
     let phase = stored.state.phase();
     if !phase.is_terminal() {
         let message = format!(
-            "no host runs `{name}` now: it is {}; go on with it with `orlop run --resume --name {}`",
+            "no process drives `{name}` now: it is {}; continue it with `orlop run --resume --name {}`",
             phase,
             name.call()
         );

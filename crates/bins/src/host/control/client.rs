@@ -81,7 +81,7 @@ impl Client {
     pub async fn order(&mut self, order: FlowCommand) -> Result<bool, Problem> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(false),
-            _ => Err(Problem::new(Class::Fatal, format!("the host of the flow does not answer: {error}"))),
+            _ => Err(Problem::new(Class::Fatal, format!("the process that drives the flow does not answer: {error}"))),
         };
         if let Err(error) = self.send(&Request::Order(order)).await {
             return failed(error);
@@ -89,8 +89,8 @@ impl Client {
         let Ok(answer) = tokio::time::timeout(PATIENCE, self.answer()).await else {
             // A host carries out no order of a caller who has left.
             let message = format!(
-                "the host of the flow has not answered for {} s, and the order is withdrawn; the host may be stopped (SIGSTOP) or very \
-                 busy",
+                "the process that drives the flow has not answered for {} s, and the command is withdrawn; the \
+                 process may be stopped (SIGSTOP) or very busy",
                 PATIENCE.as_secs()
             );
             return Err(Problem::new(Class::Fatal, message));

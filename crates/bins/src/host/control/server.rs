@@ -71,7 +71,7 @@ async fn accept(listener: UnixListener, handle: HostHandle, mut ended: oneshot::
                     callers.spawn(serve(stream, handle.clone()));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a caller could not be taken");
+                    tracing::warn!(%error, "a connection could not be accepted");
                     // Too many open files: room comes when a caller leaves.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }

@@ -109,7 +109,7 @@ impl FlowHost {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
         self.work.push(async move {
             if let Err(error) = substrate.release(&key).await {
-                tracing::warn!(attempt = %key, error = %error.chain(), "what is kept for the attempt cannot be freed");
+                tracing::warn!(attempt = %key, error = %error.chain(), "the state of the attempt cannot be removed");
             }
             Done::Tidied
         });
@@ -127,7 +127,7 @@ impl FlowHost {
     /// next one, and then it is lost.
     pub(super) fn abandon(&mut self, unit: StepAttempt, why: String) {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
-        tracing::error!(attempt = %key, why, "a running attempt cannot be watched; it is ended and counts as lost");
+        tracing::error!(attempt = %key, why, "a running attempt cannot be watched; it is terminated and counts as lost");
         self.work.abandon(unit);
         self.work.push(async move {
             end(substrate.as_ref(), &key, None).await;
@@ -173,7 +173,7 @@ impl FlowHost {
                 _ = leaving.wait_for(|leaving| *leaving) => {}
             }
             if let Err(error) = substrate.forget(&key).await {
-                tracing::warn!(attempt = %key, error = %error.chain(), "what is left of the attempt cannot be deleted");
+                tracing::warn!(attempt = %key, error = %error.chain(), "the remains of the attempt cannot be deleted");
             }
             Done::Forgotten
         });
@@ -196,7 +196,7 @@ impl FlowHost {
         let keys = match self.parts.substrate.list(&self.state.meta().uid).await {
             Ok(keys) => keys,
             Err(error) => {
-                return tracing::warn!(error = %error.chain(), "what is left of ended attempts cannot be listed");
+                return tracing::warn!(error = %error.chain(), "the remains of ended attempts cannot be listed");
             }
         };
         let live: BTreeSet<StepAttempt> = self.state.live().collect();

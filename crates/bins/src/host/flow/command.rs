@@ -145,7 +145,10 @@ fn decide(plan: &Plan, state: &State, name: &str, decision: Decision) -> Result<
         }
         None if state.attempt(at).is_some_and(|(unit, _)| unit.is_settled()) => {
             let why = if status.reason.is_empty() { String::new() } else { format!("/{}", status.reason) };
-            Err(Problem::new(Class::Conflict, format!("step `{name}` waits no more: it is {}{why}", status.phase)))
+            Err(Problem::new(
+                Class::Conflict,
+                format!("step `{name}` is no longer waiting: it is {}{why}", status.phase),
+            ))
         }
         None => Ok(true),
     }

@@ -57,7 +57,7 @@ pub(super) fn unplannable(errors: Vec<PlanError>) -> Problem {
 
 /// What is stored cannot be read.
 pub(super) fn unreadable(error: &dyn std::fmt::Display) -> Problem {
-    let message = format!("what is stored of the flow cannot be read: {error}; use the version that wrote it");
+    let message = format!("the stored flow cannot be read: {error}; use the version that wrote it");
     Problem::new(Class::Fatal, message)
 }
 

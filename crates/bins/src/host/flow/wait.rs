@@ -65,7 +65,7 @@ impl FlowHost {
         Ok(Wake::News)
     }
 
-    /// Something that is there already.
+    /// Something that already exists.
     fn at_hand(&mut self) -> Option<Woken> {
         if let Ok(request) = self.desk.requests.try_recv() {
             return Some(Woken::Request(Some(request)));

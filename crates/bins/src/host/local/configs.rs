@@ -29,7 +29,7 @@ impl ConfigMaps for DirectoryConfigMaps {
         let (sources, name) = (self.sources.clone(), name.to_owned());
         let read = tokio::task::spawn_blocking(move || sources.keys(Store::ConfigMap, &name)).await;
         let keys =
-            read.map_err(|error| Problem::new(Class::Fatal, "reading a ConfigMap broke off").because(error))??;
+            read.map_err(|error| Problem::new(Class::Fatal, "reading a ConfigMap was interrupted").because(error))??;
         Ok(keys.map(|keys| {
             let (mut data, mut other) = (Map::new(), Map::new());
             for (key, bytes) in keys {

@@ -96,15 +96,15 @@ async fn hand_in(
     let subject = format!("{namespace}/{job}/{artifact}");
     match counter.take(&namespace, &job, &artifact, request).await {
         Ok(bytes) => {
-            tracing::debug!(artifact = subject, bytes, "an artifact is kept");
+            tracing::debug!(artifact = subject, bytes, "an artifact was stored");
             StatusCode::NO_CONTENT.into_response()
         }
         Err(Refused(code, why)) => {
             if code == StatusCode::FORBIDDEN {
                 // Anyone who reaches the listener can cause this, as often as they like.
-                tracing::debug!(artifact = subject, code = code.as_u16(), "an artifact is not kept: {why}");
+                tracing::debug!(artifact = subject, code = code.as_u16(), "an artifact was not stored: {why}");
             } else {
-                tracing::warn!(artifact = subject, code = code.as_u16(), "an artifact is not kept: {why}");
+                tracing::warn!(artifact = subject, code = code.as_u16(), "an artifact was not stored: {why}");
             }
             // Over another connection, it may come to the replica that leads.
             let again = [(RETRY_AFTER, AGAIN), (CONNECTION, "close")];
@@ -135,7 +135,7 @@ impl Counter {
             if error.into_inner().is::<LengthLimitError>() {
                 Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("the artifact has more than {most} bytes"))
             } else {
-                Refused(StatusCode::BAD_REQUEST, "the artifact broke off; send it again".to_owned())
+                Refused(StatusCode::BAD_REQUEST, "the artifact was cut off; send it again".to_owned())
             }
         })?;
         self.artifacts.keep(&permit, word(&parts.headers, DIGEST), &content).await?;

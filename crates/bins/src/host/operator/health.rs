@@ -69,7 +69,7 @@ impl OperatorHealth {
         self.change(which, |known| known.beat = Some(Instant::now()));
     }
 
-    /// A controller has seen all that exists.
+    /// A controller has listed all objects.
     pub(super) fn synced(&self, which: Which) {
         self.change(which, |known| {
             known.synced = true;
@@ -117,7 +117,7 @@ impl OperatorHealth {
             (false, ..) => "this process, without an election".to_owned(),
             (true, true, leader) => format!("this process ({})", leader.unwrap_or_default()),
             (true, false, Some(leader)) => leader,
-            (true, false, None) => "nobody yet".to_owned(),
+            (true, false, None) => "no leader yet".to_owned(),
         }
     }
 
@@ -128,7 +128,7 @@ impl OperatorHealth {
         let facts = self.facts();
         let late = |known: &Loop| known.beat.map(|beat| beat.elapsed()).filter(|age| leads && *age > ALIVE);
         let check = |(which, known): (&Which, &Loop)| {
-            let reported = late(known).map(|age| format!("its loop stands still since {} s", age.as_secs()));
+            let reported = late(known).map(|age| format!("its loop has been stuck for {} s", age.as_secs()));
             (which.name().to_owned(), reported.map_or(Ok(()), Err))
         };
         facts.loops.iter().map(check).collect()
@@ -152,7 +152,7 @@ impl OperatorHealth {
                 let broken: Vec<&str> = broken.map(|(why, _)| why.as_str()).collect();
                 let reported = match (broken.is_empty(), known.synced) {
                     (false, _) => Err(broken.join("; ")),
-                    (true, false) => Err("it has not seen all that exists yet".to_owned()),
+                    (true, false) => Err("it has not listed all objects yet".to_owned()),
                     (true, true) => Ok(()),
                 };
                 (which.name().to_owned(), reported)
@@ -192,7 +192,7 @@ mod tests {
         sleep(Duration::from_secs(61)).await;
         assert_eq!(failed(health.ready()), ["API server: it has not answered for 61 s"]);
         assert_eq!(failed(health.alive()), Vec::<String>::new());
-        assert_eq!(health.leader(), "nobody yet");
+        assert_eq!(health.leader(), "no leader yet");
     }
 
     #[tokio::test(start_paused = true)]

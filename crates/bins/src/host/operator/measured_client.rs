@@ -133,7 +133,7 @@ impl<A> Elections<A> {
                 "leases are denied, so this process cannot lead; its service account needs get, create and update on \
                  leases of coordination.k8s.io in that namespace"
             ),
-            (Some(_), Some(why)) => tracing::warn!(namespace, why, "the lease cannot be asked for; tries again"),
+            (Some(_), Some(why)) => tracing::warn!(namespace, why, "the lease cannot be asked for; retrying"),
             _ => tracing::info!(namespace, "the lease can be asked for again"),
         }
     }

@@ -198,7 +198,7 @@ impl Operator {
             Ended::Done(()) | Ended::Stopped => Ok(()),
             Ended::Lost(why) => {
                 let message = format!(
-                    "this process does not lead any more: {why}; it ends so that its replacement can stand for election"
+                    "this process no longer leads: {why}; it exits so that its replacement can run for election"
                 );
                 Err(Problem::new(Class::Conflict, message))
             }

@@ -109,7 +109,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(30)).await;
         assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(ask(&router, "/healthz").await, (503, "jobflow: its loop stands still since 31 s\n".to_owned()));
+        assert_eq!(ask(&router, "/healthz").await, (503, "jobflow: its loop has been stuck for 31 s\n".to_owned()));
         monitors.flows.record(ControllerEvent::Loop(LoopEvent::Heartbeat { depth: 0 }));
         assert_eq!(ask(&router, "/healthz").await.0, 200);
     }

@@ -74,7 +74,7 @@ impl ServerTime {
         if self.known().learn(ahead) && ahead.abs() >= TOLERANCE {
             tracing::warn!(
                 ahead_ms = ahead,
-                "the API server's clock is not that of this machine; times are the server's"
+                "the API server's clock differs from that of this machine; times are the server's"
             );
         }
     }

@@ -90,7 +90,7 @@ fn advised_or_not<'s>(
     }
     match shortened(&survey.rules, input, request) {
         Ok(mut by_rules) => {
-            by_rules.notes.push("nothing has what was advised: rules alone decide".to_owned());
+            by_rules.notes.push("nothing matches the advice: only the rules are used".to_owned());
             (&survey.rules, Ok(by_rules))
         }
         // What is missing also without advice is what the user has to know.

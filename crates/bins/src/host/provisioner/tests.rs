@@ -48,7 +48,7 @@ async fn what_is_advised_in_vain_leaves_the_plan_of_the_rules() {
     let advised = vec![advice("\"gpu_memory_gb\": 64"), Deed::Fails, Deed::Fails];
     let found = planned(AMD, world, &tacc, None, advised).await.unwrap();
     assert_eq!(found.offerings[0].node_type, "gpu_mi100");
-    assert!(found.notes.iter().any(|note| note.contains("rules alone decide")), "{:?}", found.notes);
+    assert!(found.notes.iter().any(|note| note.contains("only the rules are used")), "{:?}", found.notes);
     let rules = planned(AMD, world, &tacc, None, vec![Deed::Denies]).await.unwrap();
     assert_eq!(found.offerings, rules.offerings);
     let impossible = Request { node_type: Some("gpu_h100".into()), ..tacc.clone() };

@@ -1,4 +1,4 @@
-//! DiskGuard on the server's disks: with too little of it no work is taken and logs are given up, so that results still have
+//! DiskGuard on the server's disks: with too little of it no work is taken and logs are dropped, so that results still have
 //! room.
 
 use std::collections::BTreeMap;
@@ -80,11 +80,11 @@ impl DiskGuard {
         if let Some(folder) = &disks.store {
             self.see(&self.store, folder, "new work is refused", disks.least);
             if let Err(error) = self.keep_reserve(folder, disks) {
-                tracing::warn!(target: "orlop::scheduler", %error, "the reserve for results cannot be set aside");
+                tracing::warn!(target: "orlop::scheduler", %error, "the disk space for results cannot be reserved");
             }
         }
         if let Some(folder) = &disks.logs {
-            self.see(&self.logs, folder, "logs are given up", disks.least);
+            self.see(&self.logs, folder, "logs are dropped", disks.least);
         }
         if let Some(folder) = &disks.artifacts {
             self.see(&self.artifacts, folder, "uploads are refused", disks.least);
@@ -106,7 +106,9 @@ impl DiskGuard {
             (false, true) => {
                 tracing::error!(target: "orlop::scheduler", %folder, free_mebi, least_mebi, "the disk is nearly full: {then}");
             }
-            (true, false) => tracing::info!(target: "orlop::scheduler", %folder, free_mebi, "there is room again"),
+            (true, false) => {
+                tracing::info!(target: "orlop::scheduler", %folder, free_mebi, "enough free disk space again");
+            }
             _ => {}
         }
     }
@@ -119,7 +121,7 @@ impl DiskGuard {
         let (place, free) = (folder.join(".orlop-reserve"), self.store.load(Ordering::SeqCst));
         let there = fs::metadata(&place).is_ok_and(|found| found.len() == disks.reserve);
         if there && free < disks.reserve / 4 {
-            tracing::warn!(target: "orlop::scheduler", "the reserve is let go for results");
+            tracing::warn!(target: "orlop::scheduler", "the reserved disk space is released for results");
             return fs::remove_file(&place);
         }
         if !there && free >= disks.least.saturating_add(disks.reserve) {
@@ -160,7 +162,8 @@ impl DiskGuard {
             return Ok(());
         }
         let text = format!(
-            "the disk of artifacts has {} MiB free, of which {} MiB stay free; it has no room for {bytes} more bytes",
+            "the disk of artifacts has {} MiB free, of which {} MiB stay free; there is no space for {bytes} more \
+             bytes",
             mebi(free),
             mebi(disks.least)
         );
@@ -171,7 +174,7 @@ impl DiskGuard {
         Err(Problem::coded(Code::StoreUnavailable, text).retry_after(LATER))
     }
 
-    /// Whether logs are given up now.
+    /// Whether logs are dropped now.
     pub(super) fn has_none_for_logs(&self) -> bool {
         self.disks.as_ref().is_some_and(|disks| self.logs.load(Ordering::SeqCst) < disks.least)
     }

@@ -10,13 +10,13 @@ use orlop_scheduler::error::EventError;
 
 /// The queues of the server are full.
 pub(super) fn full() -> Problem {
-    let text = "the server has as many requests waiting as it takes; try again shortly";
+    let text = "the request queue of the server is full; try again shortly";
     Problem::coded(Code::RateLimited, text).retry_after(Duration::from_millis(100))
 }
 
 /// The store does not take what is to be written.
 pub(super) fn store_unavailable() -> Problem {
-    let text = "nothing can be written down now: the store is not available; try again shortly";
+    let text = "the store is not available; try again shortly";
     Problem::coded(Code::StoreUnavailable, text).retry_after(Duration::from_millis(1000))
 }
 
@@ -24,8 +24,10 @@ pub(super) fn store_unavailable() -> Problem {
 pub(super) fn not_leader(leader: Option<String>) -> Problem {
     let detail = match &leader {
         // The address of REST comes first: people read it.
-        Some(url) => format!("this server does not lead; ask {}", url.split(' ').next().unwrap_or_default()),
-        None => "this server does not lead, and nobody does yet; try again shortly".to_owned(),
+        Some(url) => {
+            format!("this server is not the leader; send the request to {}", url.split(' ').next().unwrap_or_default())
+        }
+        None => "no server leads yet; try again shortly".to_owned(),
     };
     let mut problem = Problem::coded(Code::NotLeader, detail).retry_after(Duration::from_secs(1));
     problem.details_mut().leader = leader;
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn a_server_that_does_not_lead_says_who_does() {
         let error = not_leader(Some("https://two:7070".into()));
-        insta::assert_snapshot!(error.message, @"this server does not lead; ask https://two:7070");
+        insta::assert_snapshot!(error.message, @"this server is not the leader; send the request to https://two:7070");
         assert_eq!(error.details().leader.as_deref(), Some("https://two:7070"));
         assert_eq!(not_leader(None).code.http(), 503);
     }

@@ -89,7 +89,7 @@ impl Explained {
     }
 }
 
-/// What stands before the question of workers, for people.
+/// What blocks it before workers are considered, for people.
 fn obstacle(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::NotBefore(_) => "it may not start yet".to_owned(),

@@ -90,7 +90,7 @@ impl Handle {
         let answer: Answer = serde_json::from_str(&known.response).map_err(|problem| {
             Problem::coded(
                 Code::Internal,
-                format!("the stored answer of key `{}` cannot be read: {problem}", once.key.key),
+                format!("the stored response of key `{}` cannot be read: {problem}", once.key.key),
             )
         })?;
         let (jobs, warnings) = match answer {

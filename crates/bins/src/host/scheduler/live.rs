@@ -129,7 +129,7 @@ pub(super) struct LiveWorker {
     pub(super) syncing: Option<Syncing>,
     /// What goes out to it after this batch.
     pub(super) out: Batch,
-    /// What it last said of itself.
+    /// What it last reported.
     pub(super) status: Option<Arc<WorkerStatus>>,
     /// The last frame of its session that was applied.
     pub(super) applied: u64,

@@ -27,7 +27,7 @@ pub async fn look_after(handle: Handle, stop: Stop) {
     loop {
         let looking = handle.clone();
         if tokio::task::spawn_blocking(move || looking.shared.disk_guard.look()).await.is_err() {
-            tracing::error!(target: "orlop::scheduler", "looking after the disks ended by a panic; tries again");
+            tracing::error!(target: "orlop::scheduler", "the disk check panicked; restarting it");
         }
         let now = read();
         if let Some(seconds) = jump(before, now) {

@@ -122,7 +122,7 @@ impl Server {
         if let Some(thread) = self.thread.take() {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(joined, Ok(Ok(()))) {
-                tracing::error!(target: "orlop::scheduler", "the loop ended by a panic");
+                tracing::error!(target: "orlop::scheduler", "the loop panicked");
             }
         }
     }

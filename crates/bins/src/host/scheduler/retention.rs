@@ -59,7 +59,7 @@ pub async fn enforce(handle: Handle, limits: Limits, stop: Stop) {
                 done = pass(&handle, epoch, &limits) => {
                     if let Err(error) = done {
                         let error = error.chain();
-                        tracing::warn!(target: "orlop::retain", error, "what is old could not be deleted; tries again");
+                        tracing::warn!(target: "orlop::retain", error, "old records could not be deleted; retrying");
                     }
                 }
             }
@@ -93,7 +93,7 @@ async fn walk(handle: &Handle, limits: &Limits) {
         }
         Err(problem) => {
             let error = problem.message;
-            tracing::warn!(target: "orlop::retain", error, "old artifacts could not be deleted; tries again");
+            tracing::warn!(target: "orlop::retain", error, "old artifacts could not be deleted; retrying");
         }
     }
 }

@@ -247,7 +247,7 @@ impl Session {
         let mut inner = self.inner();
         if let Err(error) = inner.machine.decided(ack, entries) {
             let worker = &self.facts.worker;
-            tracing::warn!(target: "orlop::scheduler", %worker, %error, "a session is given up");
+            tracing::warn!(target: "orlop::scheduler", %worker, %error, "a session is closed");
             inner.closing.get_or_insert(Closing::Stalled);
         }
         drop(inner);

@@ -14,7 +14,7 @@ use crate::wire::status::WorkerStatus;
 /// How a worker is to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainSnapshot {
-    /// Why, as who asked for it said; empty = they did not.
+    /// Why, as given in the request; empty = not given.
     pub reason: String,
     /// When what is left on it is cancelled; none = never.
     pub deadline: Option<Time>,
@@ -48,7 +48,7 @@ pub struct WorkerSnapshot {
     pub reason: String,
     /// When it registered.
     pub registered_at: Option<Time>,
-    /// What it last said of itself.
+    /// What it last reported.
     pub status: Option<Arc<WorkerStatus>>,
     /// Its stream is up.
     pub connected: bool,

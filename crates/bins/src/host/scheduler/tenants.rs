@@ -76,8 +76,8 @@ impl Handle {
         let listed: Vec<&str> = names.iter().take(LISTED).map(TenantName::as_str).collect();
         let there = if listed.is_empty() { String::new() } else { format!(" (there are {}{more})", listed.join(", ")) };
         let text = format!(
-            "there is no tenant `{name}`{there}; an administrator makes it with `orlop quota set {name} weight=100`, or lets every \
-             name be one with `tenants.create`"
+            "there is no tenant `{name}`{there}; an administrator creates it with `orlop quota set {name} \
+             weight=100`, or allows every name with `tenants.create`"
         );
         let path = if place.is_empty() { "tenant".to_owned() } else { format!("{place}.tenant") };
         Err(Problem::coded(Code::NotFound, text).at_field(path, format!("there is no tenant `{name}`")))

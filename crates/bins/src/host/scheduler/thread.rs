@@ -162,7 +162,7 @@ impl Loop {
             let late = pulse.late();
             if late > silent {
                 let seconds = late.as_secs_f64();
-                tracing::warn!(target: "orlop::scheduler", seconds, "was held up; starts a new term, and nobody is taken for silent");
+                tracing::warn!(target: "orlop::scheduler", seconds, "was delayed; starting a new term, and no worker counts as silent");
                 break End::Failed;
             }
             if !progress.has_room() {
@@ -213,7 +213,7 @@ impl Loop {
     fn resign(&self, term: &Term) {
         if let Err(error) = self.runtime.block_on(self.shared.store.release(term.epoch())) {
             let error = error.chain();
-            tracing::warn!(target: "orlop::scheduler", error, "leadership was not given up; it runs out");
+            tracing::warn!(target: "orlop::scheduler", error, "leadership was not released; it expires");
         }
     }
 

@@ -115,7 +115,7 @@ async fn attempts(shared: &Shared) -> Vec<UsageReading> {
                 let ran = (started.get(&id).copied().flatten(), now());
                 UsageReading { id, used, at: Instant::now(), ran }
             })),
-            Err(error) => tracing::debug!(runtime = %kind, %error, "what attempts use is not known now"),
+            Err(error) => tracing::debug!(runtime = %kind, %error, "the resource usage of attempts is unknown now"),
         }
     }
     found

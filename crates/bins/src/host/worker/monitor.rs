@@ -120,11 +120,11 @@ impl Monitor {
             let (free, check) = room(place, self.least);
             let was_full = self.full.contains(place);
             if check.ok && was_full {
-                tracing::info!(place = %place.display(), "there is room again: this worker takes work");
+                tracing::info!(place = %place.display(), "enough free disk space again: this worker accepts work");
                 self.full.remove(place);
             } else if !check.ok && !was_full {
                 let (place, why) = (place.clone(), &check.detail);
-                tracing::warn!(place = %place.display(), why, "there is too little room: this worker takes no work");
+                tracing::warn!(place = %place.display(), why, "not enough free disk space: this worker accepts no work");
                 self.full.insert(place);
             }
             measured.disk_free = measured.disk_free.min(free);

@@ -76,7 +76,7 @@ impl RemoteLink {
     /// There is no server, or the certificate that is kept cannot be read.
     pub fn new(endpoints: Vec<Endpoint>, token: Option<JoinToken>, state: &Path) -> io::Result<Self> {
         if endpoints.is_empty() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "no server is named; say where it is"));
+            return Err(io::Error::new(ErrorKind::InvalidInput, "no server is given; use `--server URL`"));
         }
         let place = state.join("badge");
         let badge = match fs::read(&place) {
@@ -190,8 +190,8 @@ impl RemoteLink {
                 let (host, port) = (endpoint.host().to_owned(), endpoint.port());
                 let found = client_token::find(&host, port).ok_or_else(|| {
                     LinkError::Unreachable(format!(
-                        "no server of this user listens at {host}:{port}; start it, or name its client token with --token-file, or a \
-                         join token with --join-token-file"
+                        "no server of this user listens at {host}:{port}; start it, or give its client token with \
+                         --token-file, or a join token with --join-token-file"
                     ))
                 })?;
                 let address = found.address;
@@ -290,7 +290,7 @@ impl Link for RemoteLink {
             let authority = if registered.ca.is_empty() { known } else { registered.ca.clone() };
             let badge = Badge { certificate: registered.certificate.clone(), key: csr.key, authority, issued: now() };
             let kept = self.keep(badge);
-            kept.map_err(|error| LinkError::Unreachable(format!("the certificate cannot be kept: {error}")))?;
+            kept.map_err(|error| LinkError::Unreachable(format!("the certificate cannot be stored: {error}")))?;
             // From now on the certificate speaks for the worker.
             self.forget();
         }
@@ -415,6 +415,6 @@ mod tests {
     fn a_worker_without_a_server_is_told_so() {
         let dir = tempfile::tempdir().unwrap();
         let error = RemoteLink::new(Vec::new(), None, dir.path()).unwrap_err();
-        insta::assert_snapshot!(error, @"no server is named; say where it is");
+        insta::assert_snapshot!(error, @"no server is given; use `--server URL`");
     }
 }

@@ -110,7 +110,9 @@ impl Shared {
                 }
                 Act::Start(runtime, plan) => match self.runtime(runtime) {
                     Some(runtime) => runtime.start(*plan),
-                    None => tracing::error!(attempt = %plan.id, %runtime, "an attempt of a runtime that is not here"),
+                    None => {
+                        tracing::error!(attempt = %plan.id, %runtime, "an attempt needs a runtime that this worker does not have");
+                    }
                 },
                 Act::Fetch(runtime, plan, needs) => self.fetch(runtime, plan, needs),
                 Act::End(_, id, cause, _) if self.fetched(&id).inspect(AbortHandle::abort).is_some() => {
@@ -144,7 +146,7 @@ impl Shared {
     /// Fetches what an attempt needs, beside everything else, and starts it then.
     fn fetch(&self, runtime: Runtime, plan: Box<AttemptPlan>, needs: Arc<Needs>) {
         let (Some(me), Some((files, handle))) = (self.me.upgrade(), self.files.get()) else {
-            tracing::error!(attempt = %plan.id, "an attempt needs files, and there is no place for them");
+            tracing::error!(attempt = %plan.id, "an attempt needs files, but the artifact store is not ready");
             return;
         };
         let (id, files) = (plan.id, Arc::clone(files));
@@ -158,7 +160,7 @@ impl Shared {
             }
             match (fetched, me.runtime(runtime)) {
                 (Ok(folder), Some(runtime)) => runtime.start(AttemptPlan { artifacts: Some(folder), ..*plan }),
-                (Ok(_), None) => tracing::error!(attempt = %id, %runtime, "an attempt of a runtime that is not here"),
+                (Ok(_), None) => tracing::error!(attempt = %id, %runtime, "an attempt needs a runtime that this worker does not have"),
                 (Err(reason), _) => {
                     files.clear(id);
                     let end = AttemptEnd::without_run(TaskEnd::StartFailed, reason, now());
@@ -204,7 +206,7 @@ impl Shared {
                 AttemptEnd { outcome, reason: "while its artifacts were stored".to_owned(), ..end }
             }
             (Err(error), None) => {
-                tracing::error!(attempt = %id, %error, "what an attempt left is not stored");
+                tracing::error!(attempt = %id, %error, "artifacts of an attempt are not stored");
                 AttemptEnd { outcome: TaskEnd::Failed, reason: format!("artifact: {error}"), ..end }
             }
         }
@@ -230,7 +232,7 @@ impl Shared {
         if let Some(runtime) = self.runtime(runtime)
             && let Err(error) = runtime.remove(id).await
         {
-            tracing::warn!(attempt = %id, error = error.chain(), "what an attempt left stays");
+            tracing::warn!(attempt = %id, error = error.chain(), "files of an attempt could not be removed");
         }
     }
 

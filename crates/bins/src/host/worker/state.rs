@@ -65,7 +65,7 @@ impl State {
         let worker = WorkerId::new(name).map_err(|error| broken(&path, error))?;
         let path = dir.join("epoch");
         let epoch = match fs::read_to_string(&path) {
-            Ok(text) => Epoch(text.trim().parse().map_err(|_| broken(&path, "it is no number"))?),
+            Ok(text) => Epoch(text.trim().parse().map_err(|_| broken(&path, "it is not a number"))?),
             Err(error) if error.kind() == ErrorKind::NotFound => Epoch(0),
             Err(error) => return Err(io(error)),
         };

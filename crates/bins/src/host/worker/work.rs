@@ -98,7 +98,8 @@ pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<A
             return Err(secret.problem);
         }
         let given_as = secret.secret_as();
-        let value = String::from_utf8(secret.value).map_err(|_| format!("secret: `{}` is no text", secret.name))?;
+        let value =
+            String::from_utf8(secret.value).map_err(|_| format!("secret: `{}` is not UTF-8 text", secret.name))?;
         Ok(Secret { name: secret.name, value, given_as, target: secret.target })
     };
     let mut plan = AttemptPlan::new(assign.attempt(), Arc::clone(&work.run));

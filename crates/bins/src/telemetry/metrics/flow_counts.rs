@@ -18,7 +18,7 @@ pub struct FlowCounts {
     ready: i64,
     /// Attempts that were accepted and do not run yet, by what they wait for.
     waiting: BTreeMap<&'static str, i64>,
-    /// Flows with a cancelled attempt that is not gone.
+    /// Flows with a cancelled attempt that has not ended.
     blocked: i64,
 }
 

@@ -41,21 +41,21 @@ pub struct FlowMetrics {
     pub flows: Series<Gauge, 1>,
     /// Their steps, by `phase`.
     pub steps: Series<Gauge, 1>,
-    /// Steps that wait for a slot or a worker.
+    /// Steps waiting for a slot or a worker.
     pub ready: Single<Gauge>,
     /// Attempts that are under way.
     pub live_attempts: Single<Gauge>,
     /// Attempts that were accepted and do not run yet, by what they wait `on`.
     pub waiting: Series<Gauge, 1>,
-    /// Flows with a cancelled attempt that is not gone.
+    /// Flows with a cancelled attempt that has not ended.
     pub cancels_blocked: Single<Gauge>,
-    /// Steps that wait for a decision.
+    /// Steps waiting for a decision.
     pub approvals_pending: Single<Gauge>,
     /// Changes of flows, `from` a phase `to` another.
     pub transitions: Series<Counter, 2>,
     /// Changes of steps, `from` a phase `to` another.
     pub step_transitions: Series<Counter, 2>,
-    /// Flows that have ended, by `outcome` and `reason`.
+    /// Finished flows, by `outcome` and `reason`.
     pub finished: Series<Counter, 2>,
     /// Seconds from start to end, by `outcome` and `reason`.
     pub duration: Series<Histogram, 2>,
@@ -71,22 +71,22 @@ pub struct FlowMetrics {
     pub step_retries: Single<Counter>,
     /// Seconds a retry waited.
     pub retry_backoff: Single<Histogram>,
-    /// Seconds from the question to the decision.
+    /// Time until the decision of an approval in seconds.
     pub approval_latency: Single<Histogram>,
-    /// What took too long, by `type`: step, pending (of the first pod), flow or approval.
+    /// Timeouts by type, by `type`: step, pending (of the first pod), flow or approval.
     pub timeouts: Series<Counter, 1>,
 }
 
-const UNDER_WAY: &str = "Attempts of steps that are under way";
-const WAITING: &str = "Attempts of steps that were accepted and do not run yet, by what they wait on";
-const STEPS: &str = "Steps of flows that have not ended, by phase";
-const BLOCKED: &str = "Flows with a cancelled attempt that is not gone";
+const UNDER_WAY: &str = "Attempts of steps in progress";
+const WAITING: &str = "Accepted attempts of steps that are not running yet, by what they wait for";
+const STEPS: &str = "Steps of unfinished flows by phase";
+const BLOCKED: &str = "Flows with a cancelled attempt that has not ended";
 
 /// How long steps that may run wait, and planning takes.
 fn latencies(group: &mut Group) -> (Single<Histogram>, Single<Histogram>) {
-    let wait = "Seconds from the end of the last step a step depends on until its first attempt was accepted";
+    let wait = "Time from the end of the last dependency of a step until its first attempt was accepted, in seconds";
     let latency = group.placed("orlop_step_start_latency_seconds", wait, waits);
-    (latency, group.placed("orlop_plan_duration_seconds", "Seconds that planning flows took", instants))
+    (latency, group.placed("orlop_plan_duration_seconds", "Planning time of flows in seconds", instants))
 }
 
 impl FlowMetrics {
@@ -94,17 +94,13 @@ impl FlowMetrics {
         let (step_start_latency, plan_duration) = latencies(group);
         let (phase, change, end) = (["phase"], ["from", "to"], ["outcome", "reason"]);
         Self {
-            flows: group.series("orlop_flows", "Flows that have not ended, by phase", phase, OWN, Gauge::default),
+            flows: group.series("orlop_flows", "Unfinished flows by phase", phase, OWN, Gauge::default),
             steps: group.series("orlop_steps", STEPS, phase, OWN, Gauge::default),
-            ready: group.placed("orlop_ready_steps", "Steps that wait for a slot or a worker", Gauge::default),
+            ready: group.placed("orlop_ready_steps", "Steps waiting for a slot or a worker", Gauge::default),
             live_attempts: group.placed("orlop_live_attempts", UNDER_WAY, Gauge::default),
             waiting: group.series("orlop_attempts_waiting", WAITING, ["on"], OWN, Gauge::default),
             cancels_blocked: group.placed("orlop_cancels_blocked", BLOCKED, Gauge::default),
-            approvals_pending: group.placed(
-                "orlop_approvals_pending",
-                "Steps that wait for a decision",
-                Gauge::default,
-            ),
+            approvals_pending: group.placed("orlop_approvals_pending", "Steps waiting for a decision", Gauge::default),
             transitions: group.series(
                 "orlop_flow_phase_transitions",
                 "Changes of the phase of flows",
@@ -119,17 +115,11 @@ impl FlowMetrics {
                 OWN,
                 Counter::default,
             ),
-            finished: group.series("orlop_flows_finished", "Flows that have ended", end, OWN, Counter::default),
-            duration: group.series(
-                "orlop_flow_duration_seconds",
-                "Seconds from start to end of flows",
-                end,
-                OWN,
-                hours,
-            ),
+            finished: group.series("orlop_flows_finished", "Finished flows", end, OWN, Counter::default),
+            duration: group.series("orlop_flow_duration_seconds", "Duration of flows in seconds", end, OWN, hours),
             step_duration: group.series(
                 "orlop_step_duration_seconds",
-                "Seconds that attempts of steps took",
+                "Duration of attempts of steps in seconds",
                 ["result"],
                 OWN,
                 hours,
@@ -138,23 +128,23 @@ impl FlowMetrics {
             plan_duration,
             step_errors: group.series(
                 "orlop_step_errors",
-                "Attempts of steps that failed",
+                "Failed attempts of steps",
                 ["reason"],
                 OWN,
                 Counter::default,
             ),
-            step_retries: group.placed("orlop_step_retries", "Attempts of steps that were repeated", Counter::default),
+            step_retries: group.placed("orlop_step_retries", "Retried attempts of steps", Counter::default),
             retry_backoff: group.placed(
                 "orlop_step_retry_backoff_seconds",
-                "Seconds that retries of steps waited",
+                "Delay before retries of steps in seconds",
                 minutes,
             ),
             approval_latency: group.placed(
                 "orlop_approval_latency_seconds",
-                "Seconds from the question to the decision",
+                "Time until the decision of an approval in seconds",
                 people,
             ),
-            timeouts: group.series("orlop_timeouts", "What took too long", ["type"], OWN, Counter::default),
+            timeouts: group.series("orlop_timeouts", "Timeouts by type", ["type"], OWN, Counter::default),
         }
     }
 

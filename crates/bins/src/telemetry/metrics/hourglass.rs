@@ -23,19 +23,19 @@ pub struct HourglassMetrics {
     pub objects: Series<Gauge, 2>,
     /// Changes of their phase, by `controller`, `from` and `to`.
     pub transitions: Series<Counter, 3>,
-    /// Executors that do not do all they should.
+    /// Executors that are degraded.
     pub executor_unready: Gauge,
     /// Objects of which somebody keeps changing a child, by `controller`.
     pub contended: Series<Gauge, 1>,
-    /// Seconds from the creation of a performer until it first serves.
+    /// Time from the creation of a performer until it first serves, in seconds.
     pub time_to_ready: Histogram,
-    /// Seconds of an upgrade that was completed.
+    /// Duration of completed upgrades in seconds.
     pub upgrade_duration: Histogram,
-    /// Upgrades that are over, by `result`.
+    /// Finished upgrades, by `result`.
     pub upgrades: Series<Counter, 1>,
-    /// Pods that are made again, by `reason`.
+    /// Pods recreated, by `reason`.
     pub retries: Series<Counter, 1>,
-    /// Performers for which there is no hardware, by `reason`.
+    /// Performers without matching hardware, by `reason`.
     pub hardware_unavailable: Series<Gauge, 1>,
 }
 
@@ -56,45 +56,29 @@ impl HourglassMetrics {
                 OWN,
                 Counter::default,
             ),
-            executor_unready: group.single(
-                "orlop_executor_unready",
-                "Executors that do not do all they should",
-                Gauge::default(),
-            ),
+            executor_unready: group.single("orlop_executor_unready", "Executors that are degraded", Gauge::default()),
             contended: group.series(
                 "orlop_contended",
-                "Performers and executors of which somebody keeps changing a child",
+                "Performers and executors with a child that another client keeps changing",
                 ["controller"],
                 OWN,
                 Gauge::default,
             ),
             time_to_ready: group.single(
                 "orlop_performer_time_to_ready_seconds",
-                "Seconds from the creation of a performer until it first serves",
+                "Time from the creation of a performer until it first serves, in seconds",
                 rises(),
             ),
             upgrade_duration: group.single(
                 "orlop_performer_upgrade_duration_seconds",
-                "Seconds of an upgrade that was completed",
+                "Duration of completed upgrades in seconds",
                 rises(),
             ),
-            upgrades: group.series(
-                "orlop_performer_upgrades",
-                "Upgrades that are over",
-                ["result"],
-                OWN,
-                Counter::default,
-            ),
-            retries: group.series(
-                "orlop_performer_retries",
-                "Pods that are made again",
-                ["reason"],
-                OWN,
-                Counter::default,
-            ),
+            upgrades: group.series("orlop_performer_upgrades", "Finished upgrades", ["result"], OWN, Counter::default),
+            retries: group.series("orlop_performer_retries", "Pods recreated", ["reason"], OWN, Counter::default),
             hardware_unavailable: group.series(
                 "orlop_hardware_unavailable",
-                "Performers for which there is no hardware",
+                "Performers without matching hardware",
                 ["reason"],
                 OWN,
                 Gauge::default,

@@ -10,7 +10,7 @@ use super::series::Series;
 /// What happened to jobs.
 #[derive(Debug)]
 pub struct JobMetrics {
-    /// Seconds from start to result, by `tenant` and `outcome`.
+    /// Time from start to result in seconds, by `tenant` and `outcome`.
     pub execution_duration: Series<Histogram, 2>,
     /// Submitted and admitted, by `tenant`.
     pub submitted: Series<Counter, 1>,
@@ -26,15 +26,15 @@ pub struct JobMetrics {
     pub retried: Series<Counter, 1>,
     /// Attempts lost with their worker, by `tenant`.
     pub lost: Series<Counter, 1>,
-    /// Attempts ended for more urgent work, by `tenant`.
+    /// Attempts preempted by more urgent work, by `tenant`.
     pub preempted: Series<Counter, 1>,
     /// Waiting for a place, by `tenant`.
     pub queued: Series<Gauge, 1>,
     /// Holding a place, by `tenant`.
     pub running: Series<Gauge, 1>,
-    /// Seconds from Queued to Assigned, by `band`.
+    /// Time from Queued to Assigned in seconds, by `band`.
     pub queue_wait: Series<Histogram, 1>,
-    /// Seconds from submit to start.
+    /// Time from submit to start in seconds.
     pub submit_to_start: Histogram,
 }
 
@@ -46,13 +46,13 @@ impl JobMetrics {
         let scheduled = counter("orlop_jobs_scheduled", "Attempts placed on a worker");
         let completed = counter("orlop_jobs_completed", "Jobs and elements completed");
         let cancelled = counter("orlop_jobs_cancelled", "Jobs and elements cancelled");
-        let retried = counter("orlop_jobs_retried", "Attempts repeated after a failure of the job");
+        let retried = counter("orlop_jobs_retried", "Attempts retried after a failure of the job");
         let lost = counter("orlop_jobs_lost", "Attempts lost with their worker");
-        let preempted = counter("orlop_jobs_preempted", "Attempts ended for more urgent work");
+        let preempted = counter("orlop_jobs_preempted", "Attempts preempted by more urgent work");
         Self {
             execution_duration: group.series(
                 "orlop_job_execution_duration",
-                "Seconds from start to result",
+                "Time from start to result in seconds",
                 ["tenant", "outcome"],
                 TENANTS,
                 long,
@@ -71,22 +71,26 @@ impl JobMetrics {
             retried,
             lost,
             preempted,
-            queued: group.series("orlop_jobs_queued", "Jobs and elements that wait", tenant, TENANTS, Gauge::default),
+            queued: group.series("orlop_jobs_queued", "Jobs and elements waiting", tenant, TENANTS, Gauge::default),
             running: group.series(
                 "orlop_jobs_running",
-                "Jobs and elements that hold a place",
+                "Jobs and elements that hold capacity",
                 tenant,
                 TENANTS,
                 Gauge::default,
             ),
             queue_wait: group.series(
                 "orlop_queue_wait_time_seconds",
-                "Seconds from Queued to Assigned",
+                "Time from Queued to Assigned in seconds",
                 ["band"],
                 OWN,
                 long,
             ),
-            submit_to_start: group.single("orlop_submit_to_start_seconds", "Seconds from submit to start", short()),
+            submit_to_start: group.single(
+                "orlop_submit_to_start_seconds",
+                "Time from submit to start in seconds",
+                short(),
+            ),
         }
     }
 

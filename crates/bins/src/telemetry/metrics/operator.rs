@@ -36,27 +36,27 @@ fn sizes() -> Histogram {
 pub struct ControllerMetrics {
     /// Passes, by `controller` and `result`.
     pub passes: Series<Counter, 2>,
-    /// Seconds of a pass, by `controller`.
+    /// Reconciliation time in seconds, by `controller`.
     pub duration: Series<Histogram, 1>,
     /// What had no success, by `controller` and `class`.
     pub errors: Series<Counter, 2>,
     /// Objects that could be looked at now, by `controller`.
     pub depth: Series<Gauge, 1>,
-    /// Watches that were begun again, by `kind`.
+    /// Watches restarted, by `kind`.
     pub watch_restarts: Series<Counter, 1>,
     /// 1 while this process leads, else 0.
     pub leader: Gauge,
     /// What the engine was given, by `event`.
     pub events: Series<Counter, 1>,
-    /// Seconds the engine took.
+    /// Time the engine took in seconds.
     pub apply: Histogram,
-    /// Results of attempts that were not the current ones.
+    /// Results of outdated attempts.
     pub fenced: Counter,
-    /// Writes of statuses of flows, by `level` and `result`.
+    /// Status writes of flows, by `level` and `result`.
     pub status_writes: Series<Counter, 2>,
-    /// Seconds of a write of a status.
+    /// Status write time in seconds.
     pub status_duration: Histogram,
-    /// Sizes of statuses.
+    /// Status size in bytes.
     pub status_bytes: Histogram,
     /// Events about objects that were not published.
     pub events_lost: Counter,
@@ -70,48 +70,50 @@ impl ControllerMetrics {
         Self {
             passes: group.series(
                 "orlop_reconcile",
-                "Passes of controllers",
+                "Reconciliations of controllers",
                 ["controller", "result"],
                 OWN,
                 Counter::default,
             ),
-            duration: group.series("orlop_reconcile_duration_seconds", "Seconds of a pass", of, OWN, passes),
+            duration: group.series(
+                "orlop_reconcile_duration_seconds",
+                "Reconciliation time in seconds",
+                of,
+                OWN,
+                passes,
+            ),
             errors: group.series(
                 "orlop_reconcile_errors",
-                "What passes needed and did not get",
+                "Reconciliation errors",
                 ["controller", "class"],
                 OWN,
                 Counter::default,
             ),
-            depth: group.series("orlop_workqueue_depth", "Objects that wait for a pass", of, OWN, Gauge::default),
-            watch_restarts: group.series(
-                "orlop_watch_restarts",
-                "Watches that were begun again",
-                ["kind"],
+            depth: group.series("orlop_workqueue_depth", "Objects waiting for reconciliation", of, OWN, Gauge::default),
+            watch_restarts: group.series("orlop_watch_restarts", "Watches restarted", ["kind"], OWN, Counter::default),
+            leader: group.single("orlop_leader", "1 while this process leads", Gauge::default()),
+            events: group.series(
+                "orlop_engine_events",
+                "Events applied by the engine",
+                ["event"],
                 OWN,
                 Counter::default,
             ),
-            leader: group.single("orlop_leader", "1 while this process leads", Gauge::default()),
-            events: group.series("orlop_engine_events", "Events given to the engine", ["event"], OWN, Counter::default),
-            apply: group.single("orlop_engine_apply_seconds", "Seconds the engine took", applies()),
-            fenced: group.single(
-                "orlop_fenced_results",
-                "Results of attempts that were not the current ones",
-                Counter::default(),
-            ),
+            apply: group.single("orlop_engine_apply_seconds", "Time the engine took in seconds", applies()),
+            fenced: group.single("orlop_fenced_results", "Results of outdated attempts", Counter::default()),
             status_writes: group.series(
                 "orlop_status_writes",
-                "Writes of statuses of flows",
+                "Status writes of flows",
                 ["level", "result"],
                 OWN,
                 Counter::default,
             ),
             status_duration: group.single(
                 "orlop_status_write_duration_seconds",
-                "Seconds of a write of a status",
+                "Status write time in seconds",
                 short(),
             ),
-            status_bytes: group.single("orlop_status_bytes", "Sizes of statuses", sizes()),
+            status_bytes: group.single("orlop_status_bytes", "Status size in bytes", sizes()),
             events_lost: group.single(
                 "orlop_events_lost",
                 "Events about flows that were not published",
@@ -119,7 +121,7 @@ impl ControllerMetrics {
             ),
             artifact_bytes: group.series(
                 "orlop_artifact_bytes",
-                "Bytes of artifacts that went in to stores and out to steps",
+                "Bytes of artifacts stored and delivered to steps",
                 ["direction", "store"],
                 OWN,
                 Counter::default,
@@ -146,14 +148,14 @@ impl KubeMetrics {
             requests: group.series("orlop_kube_requests", "Requests to the API server", labels, OWN, Counter::default),
             duration: group.series(
                 "orlop_kube_request_duration_seconds",
-                "Seconds to the head of an answer of the API server",
+                "API server response time in seconds",
                 labels,
                 OWN,
                 short,
             ),
             writes: group.series(
                 "orlop_api_writes",
-                "Requests to the API server that change something",
+                "Write requests to the API server",
                 ["controller", "kind", "verb"],
                 OWN,
                 Counter::default,

@@ -62,7 +62,7 @@ impl Collector for Process {
         let gauges = [
             (MEMORY, "Resident memory in bytes", stats.resident_bytes as f64),
             (FILES, "Open file descriptors", stats.open_files as f64),
-            (START, "Start as a Unix time", stats.started_at),
+            (START, "Start time as a Unix timestamp", stats.started_at),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(value);

@@ -20,9 +20,9 @@ pub struct SchedulerMetrics {
     pub batch: Series<Histogram, 1>,
     /// Classes of jobs, by `state` (ready, blocked).
     pub classes: Series<Gauge, 1>,
-    /// Jobs that reserve workers.
+    /// Jobs with reserved workers.
     pub reservations: Gauge,
-    /// Attempts that wait on workers to inherit a slot.
+    /// Attempts waiting on workers to inherit a slot.
     pub prefill_window: Gauge,
     /// The greatest share of one resource that a tenant holds, 0 to 1, by `tenant`.
     pub dominant_share: Series<Real, 1>,
@@ -39,12 +39,12 @@ impl SchedulerMetrics {
         Self {
             queue_size: group.series(
                 "orlop_scheduler_queue_size",
-                "Jobs that wait, by band and state",
+                "Waiting jobs by band and state",
                 ["band", "state"],
                 OWN,
                 Gauge::default,
             ),
-            latency: group.single("orlop_scheduling_latency_seconds", "Seconds from input to commit", short()),
+            latency: group.single("orlop_scheduling_latency_seconds", "Time from input to commit in seconds", short()),
             decisions: group.series(
                 "orlop_scheduling_decisions",
                 "Decisions by result",
@@ -52,7 +52,13 @@ impl SchedulerMetrics {
                 OWN,
                 Counter::default,
             ),
-            batch: group.series("orlop_scheduler_turn_seconds", "Seconds of a batch by phase", ["phase"], OWN, short),
+            batch: group.series(
+                "orlop_scheduler_turn_seconds",
+                "Batch time by phase in seconds",
+                ["phase"],
+                OWN,
+                short,
+            ),
             classes: group.series(
                 "orlop_scheduler_classes",
                 "Classes of jobs by state",
@@ -60,15 +66,15 @@ impl SchedulerMetrics {
                 OWN,
                 Gauge::default,
             ),
-            reservations: group.single("orlop_scheduler_reservations", "Jobs that reserve workers", Gauge::default()),
+            reservations: group.single("orlop_scheduler_reservations", "Jobs with reserved workers", Gauge::default()),
             prefill_window: group.single(
                 "orlop_scheduler_prefill_window",
-                "Attempts that wait on workers to inherit a slot",
+                "Attempts waiting on workers to inherit a slot",
                 Gauge::default(),
             ),
             dominant_share: group.series(
                 "orlop_tenant_dominant_share",
-                "Greatest share of one resource that a tenant holds",
+                "Dominant resource share of a tenant",
                 ["tenant"],
                 TENANTS,
                 Real::default,

@@ -10,11 +10,11 @@ use super::series::Series;
 /// What the store and the bus do.
 #[derive(Debug)]
 pub struct StoreMetrics {
-    /// Seconds of a commit.
+    /// Commit time in seconds.
     pub commit: Histogram,
-    /// Records of a commit.
+    /// Records per commit.
     pub batch_size: Histogram,
-    /// Commits and reads that failed.
+    /// Failed commits and reads.
     pub errors: Counter,
     /// Events that are not yet published.
     pub outbox_pending: Gauge,
@@ -31,9 +31,9 @@ pub struct StoreMetrics {
 impl StoreMetrics {
     pub(super) fn new(group: &mut Group) -> Self {
         Self {
-            commit: group.single("orlop_store_commit_seconds", "Seconds of a commit", short()),
-            batch_size: group.single("orlop_store_batch_size", "Records of a commit", counts()),
-            errors: group.single("orlop_store_errors", "Commits and reads that failed", Counter::default()),
+            commit: group.single("orlop_store_commit_seconds", "Commit time in seconds", short()),
+            batch_size: group.single("orlop_store_batch_size", "Records per commit", counts()),
+            errors: group.single("orlop_store_errors", "Failed commits and reads", Counter::default()),
             outbox_pending: group.single("orlop_outbox_pending", "Events not yet published", Gauge::default()),
             events_published: group.single("orlop_events_published", "Events published", Counter::default()),
             bus_subscribers: group.single("orlop_event_bus_subscribers", "Subscribers of the bus", Gauge::default()),
@@ -48,7 +48,7 @@ impl StoreMetrics {
 pub struct TransportMetrics {
     /// Requests, by `route` and `code`.
     pub http_requests: Series<Counter, 2>,
-    /// Seconds of a request, by `route`.
+    /// Request time in seconds, by `route`.
     pub http_duration: Series<Histogram, 1>,
     /// Calls, by `method` and `code`.
     pub grpc_requests: Series<Counter, 2>,
@@ -76,7 +76,7 @@ impl TransportMetrics {
             ),
             http_duration: group.series(
                 "orlop_http_request_duration_seconds",
-                "Seconds of a request",
+                "Request time in seconds",
                 ["route"],
                 OWN,
                 short,

@@ -26,28 +26,28 @@ impl WebhookMetrics {
         Self {
             requests: group.series(
                 "orlop_webhook_requests",
-                "Reviews that the API server asked for",
+                "Admission reviews received",
                 ["path", "result"],
                 OWN,
                 Counter::default,
             ),
             duration: group.series(
                 "orlop_webhook_duration_seconds",
-                "Seconds to the answer of a review",
+                "Admission review response time in seconds",
                 ["path"],
                 OWN,
                 short,
             ),
             loads: group.series(
                 "orlop_webhook_certificate_loads",
-                "Certificates of the webhook that were found",
+                "Webhook certificates loaded",
                 ["result"],
                 OWN,
                 Counter::default,
             ),
             expiry: group.single(
                 "orlop_webhook_certificate_expiry_timestamp_seconds",
-                "Until when the certificate of the webhook is good",
+                "Expiry of the webhook certificate",
                 Gauge::default(),
             ),
         }

@@ -9,7 +9,7 @@ use super::series::Series;
 /// What is known of workers.
 #[derive(Debug)]
 pub struct WorkerMetrics {
-    /// Heartbeats heard, by `worker`.
+    /// Heartbeats received, by `worker`.
     pub heartbeats: Series<Counter, 1>,
     /// Processor use of the host in percent, by `worker`.
     pub cpu_usage_percent: Series<Real, 1>,
@@ -21,15 +21,15 @@ pub struct WorkerMetrics {
     pub healthy: Gauge,
     /// Registrations.
     pub registered: Counter,
-    /// Amounts that attempts hold, by `worker` and `resource` (millicores, bytes, devices).
+    /// Resources held by attempts, by `worker` and `resource` (millicores, bytes, devices).
     pub allocated: Series<Real, 2>,
-    /// Amounts on offer, by `worker` and `resource`.
+    /// Resources offered, by `worker` and `resource`.
     pub capacity: Series<Real, 2>,
     /// Workers below, in and above the 60–85 % band of use, by `band`.
     pub utilization_band: Series<Gauge, 1>,
-    /// Sessions taken up again, by `worker`.
+    /// Sessions resumed, by `worker`.
     pub reconnects: Series<Counter, 1>,
-    /// Bytes that wait in the spool for the server, by `worker`.
+    /// Bytes waiting in the spool for the server, by `worker`.
     pub spool_bytes: Series<Gauge, 1>,
 }
 
@@ -38,7 +38,13 @@ impl WorkerMetrics {
         let worker = ["worker"];
         let amount = ["worker", "resource"];
         Self {
-            heartbeats: group.series("orlop_worker_heartbeats", "Heartbeats heard", worker, WORKERS, Counter::default),
+            heartbeats: group.series(
+                "orlop_worker_heartbeats",
+                "Heartbeats received",
+                worker,
+                WORKERS,
+                Counter::default,
+            ),
             cpu_usage_percent: group.series(
                 "orlop_worker_cpu_usage_percent",
                 "Processor use of the host in percent",
@@ -54,16 +60,16 @@ impl WorkerMetrics {
                 Gauge::default,
             ),
             total: group.series("orlop_workers_total", "Workers by state", ["state"], OWN, Gauge::default),
-            healthy: group.single("orlop_workers_healthy", "Workers that take new work", Gauge::default()),
+            healthy: group.single("orlop_workers_healthy", "Workers that accept new work", Gauge::default()),
             registered: group.single("orlop_workers_registered", "Registrations", Counter::default()),
             allocated: group.series(
                 "orlop_worker_allocated",
-                "Amounts that attempts hold",
+                "Resources held by attempts",
                 amount,
                 WORKERS,
                 Real::default,
             ),
-            capacity: group.series("orlop_worker_capacity", "Amounts on offer", amount, WORKERS, Real::default),
+            capacity: group.series("orlop_worker_capacity", "Resources offered", amount, WORKERS, Real::default),
             utilization_band: group.series(
                 "orlop_worker_utilization_band",
                 "Workers below, in and above 60 to 85 percent of use",
@@ -71,16 +77,10 @@ impl WorkerMetrics {
                 OWN,
                 Gauge::default,
             ),
-            reconnects: group.series(
-                "orlop_worker_reconnects",
-                "Sessions taken up again",
-                worker,
-                WORKERS,
-                Counter::default,
-            ),
+            reconnects: group.series("orlop_worker_reconnects", "Sessions resumed", worker, WORKERS, Counter::default),
             spool_bytes: group.series(
                 "orlop_worker_spool_bytes",
-                "Bytes that wait in the spool",
+                "Bytes waiting in the spool",
                 worker,
                 WORKERS,
                 Gauge::default,

@@ -161,7 +161,7 @@ impl Sender {
                     // Told once until it works again.
                     if self.lost == 0 {
                         let reason = error.message();
-                        tracing::warn!(target: "orlop::trace", reason, "the collector takes no spans; they are given up");
+                        tracing::warn!(target: "orlop::trace", reason, "the collector accepts no spans; they are dropped");
                     }
                     self.lost += count;
                 }

@@ -83,7 +83,9 @@ async fn accept(
         match accepted {
             Ok((stream, peer)) => match all.enter(peer) {
                 Some(place) => drop(tokio::spawn(greet(stream, tls.clone(), place, to.clone()))),
-                None => tracing::debug!(target: "orlop::listen", %peer, "a connection was refused: there is no room"),
+                None => {
+                    tracing::debug!(target: "orlop::listen", %peer, "connection refused: the connection limit is reached");
+                }
             },
             // Of one connection, or of too many open files: others may do better a little later.
             Err(error) => {
@@ -105,7 +107,7 @@ async fn greet(stream: TcpStream, tls: Option<Arc<ServerConfig>>, place: Connect
             Err(_) => return tracing::debug!(target: "orlop::listen", "a handshake took too long"),
         },
     };
-    // Where the server has ended, so has the connection.
+    // Where the server has stopped, so has the connection.
     drop(to.send(Watched::new(bytes, place)).await);
 }
 

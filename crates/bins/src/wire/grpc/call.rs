@@ -22,8 +22,9 @@ pub(super) struct Bearer {
 impl Bearer {
     pub(super) fn new(token: Option<&str>) -> Result<Self, Problem> {
         let header = token.map(|token| format!("Bearer {token}").parse::<AsciiMetadataValue>()).transpose();
-        let mut header = header
-            .map_err(|_| Problem::coded(Code::Unauthenticated, "the token holds characters no header can carry"))?;
+        let mut header = header.map_err(|_| {
+            Problem::coded(Code::Unauthenticated, "token contains characters that are not allowed in a header")
+        })?;
         header.iter_mut().for_each(|header| header.set_sensitive(true));
         Ok(Self { token: header, session: None })
     }

@@ -64,7 +64,7 @@ impl FromStr for Endpoint {
     type Err = Problem;
 
     fn from_str(text: &str) -> Result<Self, Problem> {
-        let wrong = |why: &str| Problem::coded(Code::InvalidSpec, format!("`{text}` is no address of a server: {why}"));
+        let wrong = |why: &str| Problem::coded(Code::InvalidSpec, format!("`{text}` is not a server address: {why}"));
         let uri: Uri = text.parse().map_err(|_| wrong("use https://host:port, or http://127.0.0.1:port"))?;
         let tls = match uri.scheme_str() {
             Some("https") => true,
@@ -177,7 +177,7 @@ impl Connector {
             let ours = check.as_ref().is_none_or(|check| check());
             async move {
                 if !ours {
-                    return Err(io::Error::other("the server has ended"));
+                    return Err(io::Error::other("the server has stopped"));
                 }
                 let stream = TcpStream::connect((host.as_str(), port)).await?;
                 stream.set_nodelay(true)?;

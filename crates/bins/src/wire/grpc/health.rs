@@ -24,7 +24,7 @@ fn answer(leads: bool) -> HealthCheckResponse {
 impl Health for HealthApi {
     async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
         if !KNOWN.contains(&request.get_ref().service.as_str()) {
-            return Err(Status::not_found("there is no such service"));
+            return Err(Status::not_found("service not found"));
         }
         Ok(Response::new(answer(*self.0.borrow())))
     }

@@ -67,8 +67,8 @@ async fn small(body: Body) -> Result<Body, Status> {
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(Status::resource_exhausted(format!("this message has more than {} bytes", MESSAGE.0)))
         }
-        Ok(Err(_)) => Err(Status::cancelled("the message broke off")),
-        Err(_) => Err(Status::deadline_exceeded("the message did not come within 10 s")),
+        Ok(Err(_)) => Err(Status::cancelled("the message was cut off")),
+        Err(_) => Err(Status::deadline_exceeded("the message did not arrive within 10 s")),
     }
 }
 
@@ -110,7 +110,7 @@ async fn admitted(
     body: Body,
 ) -> Result<Body, Status> {
     if connection.is_some_and(|connection| !connection.is_known() && connection.requests() > CALLS) {
-        return Err(Status::resource_exhausted("too many calls at once of somebody who is not known yet"));
+        return Err(Status::resource_exhausted("too many concurrent calls of unauthenticated clients"));
     }
     interceptor.admit(method, caller).await.map_err(status)?;
     if interceptor.is_small(method) { small(body).await } else { Ok(body) }

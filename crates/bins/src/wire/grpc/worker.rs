@@ -94,7 +94,7 @@ impl WorkerService for WorkerApi {
         let caller = Caller::of(&request);
         let mut frames = arriving(request.into_inner());
         let first = match tokio::time::timeout(OPENING, frames.next()).await {
-            Err(_) => Err(Problem::coded(Code::Deadline, "no hello came in 10 s")),
+            Err(_) => Err(Problem::coded(Code::Deadline, "no hello arrived in 10 s")),
             Ok(None) => Err(Problem::coded(Code::InvalidSpec, "the stream ended before its hello")),
             Ok(Some(first)) => first,
         };

@@ -20,9 +20,7 @@ pub struct JoinToken {
 
 /// A text that is no join token. Never shows the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "this is no join token; it has the form orlopj.<id>.<secret>.<fingerprint>, as `orlop workers token create` prints it"
-)]
+#[error("malformed join token, expected orlopj.<id>.<secret>.<fingerprint> as printed by `orlop workers token create`")]
 pub struct JoinTokenError;
 
 impl JoinToken {

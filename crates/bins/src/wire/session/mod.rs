@@ -64,8 +64,8 @@ pub enum SessionError {
         /// Bytes allowed in all.
         credit: u64,
     },
-    /// More is waiting to be sent than a session may hold: the other side takes nothing.
-    #[error("more than {0} entries wait to be sent; the other side takes nothing")]
+    /// More is waiting to be sent than a session may hold: the peer accepts no data.
+    #[error("more than {0} entries wait to be sent; the peer accepts no data")]
     Full(usize),
 }
 

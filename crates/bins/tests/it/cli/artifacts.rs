@@ -95,7 +95,7 @@ fn results_replace_nothing_unasked_and_stay_in_their_folder() {
     std::fs::write(results.join("build/site/mine"), "mine").unwrap();
     let gave = verb(&["--to", "results"]);
     assert_eq!(gave.code, 5, "{gave:?}");
-    assert!(gave.err.contains("results/build/site is there already; nothing was written, --force"), "{}", gave.err);
+    assert!(gave.err.contains("results/build/site already exists; nothing was written, --force"), "{}", gave.err);
     assert!(!results.join("build/tool").exists() && results.join("build/site/mine").exists());
     assert_eq!(verb(&["build/site", "--to", "results", "--force"]).code, 0);
     assert_eq!(text(&results.join("build/site/index.html")), "hi\n");
@@ -108,7 +108,7 @@ fn results_replace_nothing_unasked_and_stay_in_their_folder() {
     symlink(&outside, bench.path("other/build")).unwrap();
     let gave = verb(&["build/tool", "--to", "other", "--force"]);
     assert_eq!(gave.code, 5, "{gave:?}");
-    assert!(gave.err.contains("other/build is no directory"), "{}", gave.err);
+    assert!(gave.err.contains("other/build is not a directory"), "{}", gave.err);
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
     for (words, code) in [(["nope", "-o", "name"], 4), (["build/nope", "-o", "name"], 4), (["build", "--force", ""], 2)]
     {
@@ -119,5 +119,5 @@ fn results_replace_nothing_unasked_and_stay_in_their_folder() {
     std::fs::remove_dir_all(bench.path("home/runs/default/made/cas/sha256")).unwrap();
     let gave = verb(&["build/tool", "--to", "third"]);
     assert_eq!(gave.code, 4, "{gave:?}");
-    assert!(gave.err.contains("is not stored; let its step run again"), "{}", gave.err);
+    assert!(gave.err.contains("is not stored; run its step again"), "{}", gave.err);
 }

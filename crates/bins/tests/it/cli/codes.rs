@@ -44,7 +44,7 @@ fn exit_7_where_nobody_runs_what_is_watched() {
     end(child);
     let gave = bench.orlop(&["flow", "watch", "left"]);
     assert_eq!(gave.code, 7);
-    insta::assert_snapshot!(gave.err, @"error: no host runs `left` now: it is Running; go on with it with `orlop run --resume --name left`");
+    insta::assert_snapshot!(gave.err, @"error: no process drives `left` now: it is Running; continue it with `orlop run --resume --name left`");
     assert_eq!(bench.orlop(&["flow", "delete", "left", "--force"]).code, 0);
 }
 
@@ -53,7 +53,7 @@ fn exit_8_and_9_for_waiting_too_long_and_being_stopped() {
     let bench = Bench::new();
     let child = live(&bench, "long");
     let gave = bench.orlop(&["flow", "watch", "long", "--timeout", "100ms"]);
-    assert_eq!((gave.code, gave.err.as_str()), (8, "`long` has not ended; it goes on\n"));
+    assert_eq!((gave.code, gave.err.as_str()), (8, "`long` has not ended; it continues\n"));
     assert_eq!(bench.orlop(&["flow", "terminate", "long"]).code, 0);
     assert_eq!(end(child).code, 9);
     assert_eq!(bench.orlop(&["flow", "watch", "long"]).code, 9);
@@ -99,11 +99,11 @@ fn exit_130_for_a_third_interrupt_which_leaves_the_attempts_running() {
     TIME stubborn started: Process thrice-stubborn-UID8
 
     stopping: live attempts finish, nothing more starts; interrupt again to cancel them
-    TIME thrice FlowStopped: the flow was told to end: Stopped
+    TIME thrice FlowStopped: the flow was asked to stop: Stopped
 
-    terminating: live attempts are cancelled; interrupt again to leave them behind
-    TIME thrice FlowStopped: the flow was told to end: Terminated
-    left `thrice`; what runs goes on, `orlop run --resume --name thrice` takes it up again
+    terminating: live attempts are cancelled; interrupt again to leave them running
+    TIME thrice FlowStopped: the flow was asked to stop: Terminated
+    left `thrice`; running attempts continue, `orlop run --resume --name thrice` resumes it
     ");
     });
     release.open();

@@ -138,7 +138,7 @@ fn a_run_holds_its_key_until_it_has_ended_with_a_host_or_without() {
     let blocked = |name: &str, by: &str| {
         let status = bench.until(name, |status| status["message"].to_string().contains(by));
         assert_eq!((&status["phase"], &status["startTime"]), (&json!("Pending"), &Value::Null));
-        assert!(status["message"].to_string().contains("no host runs"), "{status}");
+        assert!(status["message"].to_string().contains("no process drives"), "{status}");
     };
     let second = bench.begin(&killed, &[]);
     blocked("killed", "waits for paused");
@@ -150,7 +150,7 @@ fn a_run_holds_its_key_until_it_has_ended_with_a_host_or_without() {
     let third = bench.begin(&flow("third", step("a", "true")), &[]);
     blocked("third", "waits for killed");
     let again = bench.start(&["run", "--resume", "--name", "killed"]);
-    bench.until("third", |status| !status["message"].to_string().contains("no host runs"));
+    bench.until("third", |status| !status["message"].to_string().contains("no process drives"));
     assert_eq!(bench.orlop(&["flow", "terminate", "killed"]).code, 0);
     assert_eq!((end(again).code, end(third).code), (9, 0));
     let status = |name: &str, field: &str| bench.status(name).unwrap()[field].as_str().unwrap().to_owned();

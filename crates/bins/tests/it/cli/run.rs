@@ -134,7 +134,7 @@ fn a_killed_host_is_followed_by_one_that_goes_on() {
     let left: Value = serde_json::from_str(&bench.orlop(&["flow", "list", "-o", "json"]).out).unwrap();
     assert_eq!(left["items"][0]["interrupted"], true);
     assert_eq!(bench.status("crash").unwrap()["interrupted"], true);
-    let hint = format!("interrupted: no host runs it now; go on with it: {resume}");
+    let hint = format!("interrupted: no process drives it now; go on with it: {resume}");
     for verb in ["get", "explain"] {
         let page = bench.orlop(&["flow", verb, "crash"]).out;
         assert!(page.contains(&hint), "{verb}: {page}");
@@ -155,7 +155,7 @@ fn a_run_that_waits_for_a_person_is_left_with_10_and_goes_on_later() {
     assert_eq!(gave.code, 10, "{gave:?}");
     let gave = bench.orlop(&["flow", "approve", "gate", "release", "--reason", "looks good"]);
     assert_eq!(gave.code, 0, "{gave:?}");
-    assert!(gave.out.contains("no host runs it now"), "{}", gave.out);
+    assert!(gave.out.contains("no process drives it now"), "{}", gave.out);
     assert_eq!(bench.orlop(&["run", "--resume", "--name", "gate"]).code, 0);
     let status = bench.status("gate").unwrap();
     assert_eq!(status["steps"][0]["approval"]["by"], json!(super::bench::user()));
@@ -246,7 +246,7 @@ fn several_flows_of_a_file_run_one_after_the_other_until_one_fails() {
     assert_eq!(bench.run(&file, &["--run-dir", "x"]).code, 2);
     let gave = bench.run(&file, &["-p", "one=1"]);
     assert_eq!(gave.code, 1, "{gave:?}");
-    assert!(gave.err.contains("not begun: two, three; say --keep-going"), "{}", gave.err);
+    assert!(gave.err.contains("not started: two, three; use --keep-going"), "{}", gave.err);
     assert_eq!(bench.orlop(&["flow", "list", "-o", "name"]).out, "one\n");
     let taken = bench.run(&file, &[]);
     assert_eq!(taken.code, 5, "{taken:?}");

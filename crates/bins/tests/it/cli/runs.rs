@@ -280,15 +280,15 @@ fn resume_refuses_what_would_not_apply() {
         let gave = bench.orlop(&[&["run", "--resume", "--no-wait-approval", "--progress", "none"], args].concat());
         format!("{} ({})", gave.err.trim_end(), gave.code)
     };
-    insta::assert_snapshot!(resume(&["--name", "kept", "-p", "env=prod", "--jobs", "3"]), @"error: `kept` was begun with other values of --jobs, --param and keeps those; leave these options out to go on with it, or begin a run under another --name (2)");
-    insta::assert_snapshot!(resume(&["--name", "kept", "--target", "docker"]), @"error: `kept` was begun with other values of --target and keeps those; leave these options out to go on with it, or begin a run under another --name (2)");
+    insta::assert_snapshot!(resume(&["--name", "kept", "-p", "env=prod", "--jobs", "3"]), @"error: `kept` was started with other values of --jobs, --param and keeps those; leave these options out to resume it, or start a run under another --name (2)");
+    insta::assert_snapshot!(resume(&["--name", "kept", "--target", "docker"]), @"error: `kept` was started with other values of --target and keeps those; leave these options out to resume it, or start a run under another --name (2)");
     assert!(resume(&["--name", "kept", "--target", "process", "--jobs", "2", "-p", "env=dev"]).ends_with("(10)"));
     let path = file.display().to_string();
     assert!(resume(&[&path]).ends_with("(10)"), "the environment and defaults are no options");
     let mut edited = spec.clone();
     edited["steps"][0]["message"] = json!("really?");
     bench.flow("kept", &edited);
-    insta::assert_snapshot!(resume(&[&path]), @"error: the flow of the file is not the one `kept` was begun with; go on with that by `orlop run --resume --name kept`, or run the file under another --name (5)");
+    insta::assert_snapshot!(resume(&[&path]), @"error: the flow of the file is not the one `kept` was started with; resume that one with `orlop run --resume --name kept`, or run the file under another --name (5)");
     assert!(resume(&["--name", "kept"]).ends_with("(10)"), "what was begun goes on");
 }
 

@@ -120,7 +120,7 @@ fn an_order_to_a_host_that_is_stopped_is_withdrawn_and_never_carried_out() {
     until("the host's stop", || std::fs::read_to_string(&stat).ok().filter(|stat| stat.contains(") T ")));
     let begun = Instant::now();
     let gave = bench.orlop(&["flow", "terminate", "stands"]);
-    assert!(gave.code != 0 && gave.err.contains("the order is withdrawn"), "{gave:?}");
+    assert!(gave.code != 0 && gave.err.contains("the command is withdrawn"), "{gave:?}");
     assert!(begun.elapsed() < Duration::from_secs(60), "it waits for a while and not for ever");
     signal(&child, Signal::SIGCONT);
     release.open();

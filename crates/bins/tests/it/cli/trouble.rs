@@ -214,7 +214,7 @@ fn files_that_cannot_be_read_are_distinguished() {
     };
     std::fs::create_dir(bench.path("folder")).unwrap();
     bench.settings().bind(|| {
-        insta::assert_snapshot!(run("latin.yaml"), @"error: DIR/latin.yaml is not UTF-8 text, so it is no manifest (3)");
+        insta::assert_snapshot!(run("latin.yaml"), @"error: DIR/latin.yaml is not UTF-8 text, so it is not a manifest (3)");
         insta::assert_snapshot!(run("none.yaml"), @"error: reading DIR/none.yaml failed: No such file or directory (os error 2) (4)");
         insta::assert_snapshot!(run("folder"), @"error: DIR/folder is a folder; give a file, or check all it holds with `orlop flow validate DIR/folder` (2)");
     });

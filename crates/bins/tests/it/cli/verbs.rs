@@ -54,7 +54,7 @@ fn validate_reads_folders_both_forms_and_all_documents_for_every_target() {
      = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
 
     1 error
-    error: flows/latin.yaml is not UTF-8 text, so it is no manifest
+    error: flows/latin.yaml is not UTF-8 text, so it is not a manifest
     error[1.1]: there is no kind `JobFlo`
      --> flows/misspelt.yaml:2:7
       |

@@ -53,7 +53,7 @@ fn every_option_of_the_contract_is_there() {
         assert!(*verb == "up" || help.out.contains("ORLOP_SERVER"), "{verb}");
     }
     let bare = bench.orlop_at("http://127.0.0.1:1", &["jobs", "-o", "name", "--server", "nonsense"]);
-    assert!(bare.code == 2 && bare.err.contains("is no address of a server"), "{bare:?}");
+    assert!(bare.code == 2 && bare.err.contains("is not a server address"), "{bare:?}");
     let nobody = bench.orlop_at("http://127.0.0.1:1", &["jobs"]);
     assert!(nobody.code == 7 && nobody.err.contains("--server"), "{nobody:?}");
 }

@@ -243,13 +243,13 @@ fn a_worker_that_was_shut_out_comes_back_with_a_new_join_token_only() {
     let began = std::time::Instant::now();
     until("what it ran to be taken from it", || (state() != "Running").then_some(()));
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "its stream ends at once");
-    until("the refusal", || fleet.programs.log("one").contains("may not work here any more").then_some(()));
+    until("the refusal", || fleet.programs.log("one").contains("this worker was revoked").then_some(()));
     until("what it ran to end", || (!is_running(&seconds)).then_some(()));
     drop(worker);
     assert_eq!(fleet.orlop(&["cancel", &job]).code, 0);
     // Neither its certificate nor its used token lets it in, nor another certificate of its state directory.
     let again = fleet.worker("w1", "one", &["--join-token-file", "first.token", "--label", "on=w1"]);
-    let times = || fleet.programs.log("one").matches("may not work here any more").count();
+    let times = || fleet.programs.log("one").matches("this worker was revoked").count();
     let before = times();
     until("another refusal", || (times() > before).then_some(()));
     drop(again);
@@ -260,7 +260,7 @@ fn a_worker_that_was_shut_out_comes_back_with_a_new_join_token_only() {
     assert_eq!(done.code, 0, "{done:?}\n{}", fleet.programs.log("two"));
     // The certificate of the one that was shut out is not good again.
     let _late = fleet.worker("w1", "one", &["--label", "on=w1"]);
-    until("its refusal", || fleet.programs.log("one").contains("not good any more").then_some(()));
+    until("its refusal", || fleet.programs.log("one").contains("no longer valid").then_some(()));
     assert_eq!(fleet.orlop(&["workers", "revoke", "nobody"]).code, 4);
 }
 

@@ -96,7 +96,7 @@ fn a_real_api_server_asks_before_it_stores() {
     // What is allowed may be told of all the same.
     let narrowed = performer("narrowed", &json!({"teeType": "sev", "teeRequired": true}));
     let reported = cluster.try_create(&namespace, &narrowed).unwrap();
-    assert!(reported.contains("Warning: Narrowed: fewer nodes will do"), "{reported}");
+    assert!(reported.contains("Warning: Narrowed: fewer nodes match"), "{reported}");
     // What fills in is another configuration, of which the server may hear later.
     let mut plain = 0;
     until("what is filled in", || {

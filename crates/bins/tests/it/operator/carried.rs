@@ -180,7 +180,7 @@ async fn an_input_that_is_not_there_is_the_reason_of_its_step() {
     let step = &status["steps"][0];
     assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("ArtifactUnavailable")), "{status}");
     let message = step["message"].as_str().unwrap();
-    assert!(message.starts_with("input artifact data cannot be had: ") && message.contains("404"), "{message}");
+    assert!(message.starts_with("input artifact data is not available: ") && message.contains("404"), "{message}");
     assert!(!message.contains("planted"), "{message}");
 }
 

@@ -80,7 +80,7 @@ async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert_eq!(bench.orlop("submit etl.json").await.0, 5, "the name is taken");
     assert_eq!(bench.orlop("delete etl").await.0, 5, "it has not ended");
     let (code, left) = bench.orlop("watch etl --timeout 1s").await;
-    assert!(code == 8 && left.contains("`etl` has not ended; it goes on"), "{code} {left}");
+    assert!(code == 8 && left.contains("`etl` has not ended; it continues"), "{code} {left}");
     let why = bench.good("explain etl gate").await;
     assert!(why.starts_with("gate is PendingApproval"), "{why}");
     assert_eq!(bench.orlop("confirm-gone etl a").await.0, 5, "nothing of it is left");

@@ -22,14 +22,17 @@ async fn a_flow_that_no_operator_takes_up_is_reported_with_what_to_do() {
     for verb in ["get etl", "explain etl"] {
         let reported = bench.good(verb).await;
         assert!(
-            reported.contains("no operator has taken flow `etl` up yet") && reported.contains("`orlop operator"),
+            reported.contains("no operator has picked up flow `etl` yet") && reported.contains("`orlop operator"),
             "{reported}"
         );
         assert!(reported.contains("namespace `other`") && !reported.contains("Pending"), "{reported}");
     }
-    assert!(bench.good("list").await.contains("no operator has taken this flow up yet"));
+    assert!(bench.good("list").await.contains("no operator has picked up this flow yet"));
     let (code, reported) = bench.orlop("watch etl --timeout 13s").await;
-    assert!(code == 8 && reported.matches("no operator has taken flow `etl` up yet").count() == 1, "{code} {reported}");
+    assert!(
+        code == 8 && reported.matches("no operator has picked up flow `etl` yet").count() == 1,
+        "{code} {reported}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -88,7 +88,7 @@ impl Program {
         until("readiness", || {
             let (code, text) = self.get("/readyz?verbose");
             let leader = text.lines().find_map(|line| line.strip_prefix("leader: "))?.to_owned();
-            (code == 200 && leader != "nobody yet").then_some(leader)
+            (code == 200 && leader != "no leader yet").then_some(leader)
         })
     }
 

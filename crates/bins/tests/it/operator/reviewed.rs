@@ -80,7 +80,7 @@ async fn an_api_server_that_asks_the_program_stores_who_has_decided() {
     // Nobody signs for another; who decides is written down without being asked.
     let forged = json!({"metadata": {"annotations": {"approval.workflow.kube-zen.io/gate": "{\"by\":\"ann\"}"}}});
     let refused = said(bob.patch("etl", &PatchParams::default(), &Patch::Merge(forged)).await);
-    insta::assert_snapshot!(refused, @r#"422 admission webhook "validate-jobflow.workflow.kube-zen.io" denied the request: metadata.annotations["approval.workflow.kube-zen.io/gate"]: `by` is not `bob`, who asks (leave the annotation out: it is written for you) [R20]"#);
+    insta::assert_snapshot!(refused, @r#"422 admission webhook "validate-jobflow.workflow.kube-zen.io" denied the request: metadata.annotations["approval.workflow.kube-zen.io/gate"]: `by` is not `bob`, who sends the request (leave the annotation out: it is written for you) [R20]"#);
     let edited = json!({"spec": {"executionPolicy": {"backoffLimit": 7}}});
     let refused = said(bob.patch("etl", &PatchParams::default(), &Patch::Merge(edited)).await);
     assert!(refused.starts_with("422 ") && refused.contains("[R23]"), "{refused}");

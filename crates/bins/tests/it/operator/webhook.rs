@@ -201,7 +201,7 @@ async fn a_renewed_certificate_is_taken_while_connections_are_live_and_a_wrong_p
             // The certificate of one pair with the key of another.
             bench.mount(&third.pair.chain, &second.pair.key);
             bench.metric("orlop_webhook_certificate_loads_total{result=\"failed\"} 1");
-            bench.reported("the one in use stays");
+            bench.reported("the current one stays in use");
             // What says nothing for ten seconds is let go.
             assert!(old.review("/validate-jobflow", &good()).is_ok(), "a live connection goes on");
             assert!(connect(&second).is_ok() && connect(&third).is_err());

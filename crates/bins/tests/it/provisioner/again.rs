@@ -24,7 +24,7 @@ fn assert_another(site: &Site, gave: &Gave, before: &Value, what: &str) {
     let reported = gave.json();
     assert_eq!((gave.code, &reported["data"]["status"]), (0, &"Ready".into()), "{what}: {gave:?}");
     assert_ne!(reported["data"]["deployment_id"], before["deployment_id"], "{what}");
-    assert!(reported["warnings"].to_string().contains("another deployment is made"), "{what}: {gave:?}");
+    assert!(reported["warnings"].to_string().contains("creating another deployment"), "{what}: {gave:?}");
     assert_eq!(site.counts(), [1, 1, 1, 1], "{what}");
 }
 

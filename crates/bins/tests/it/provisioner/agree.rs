@@ -96,7 +96,7 @@ fn any_other_answer_and_the_end_of_input_make_nothing() {
         seated.types(answer);
         let (code, seen) = seated.ended();
         assert_eq!(code, 14, "{answer:?}: {seen}");
-        assert!(seen.contains("error: declined; nothing was made"), "{answer:?}: {seen}");
+        assert!(seen.contains("error: declined; nothing was created"), "{answer:?}: {seen}");
         assert_not_begun(&site);
     }
 }

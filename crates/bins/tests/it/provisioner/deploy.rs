@@ -135,7 +135,7 @@ fn credentials_are_distinguished_before_anything_is_made() {
     let nothing = with(&|command| {
         command.env_remove("OS_PASSWORD");
     });
-    assert_eq!(nothing.code, 2, "nobody can be asked");
+    assert_eq!(nothing.code, 2, "no model is available");
     let elsewhere = with(&|command| {
         command.args(["--site", "tacc"]);
     });
@@ -279,7 +279,7 @@ fn what_is_missing_is_reported_before_anything_is_made() {
     assert_eq!(code(&["--image", "nothing"]), "2 usage");
     let image = site.apply(&["--output", "json", "--image", "nothing"]).json()["error"]["message"].clone();
     let known = "CC-Ubuntu22.04, CC-Ubuntu22.04-CUDA, CC-Ubuntu24.04";
-    assert_eq!(image, format!("image `nothing` is not at test; there are: {known}"));
+    assert_eq!(image, format!("image `nothing` is not available at test; there are: {known}"));
     assert_eq!(code(&["--node-type", "gpu_h200"]), "2 unknown_type");
     assert_eq!(code(&["--vram", "80"]), "11 nothing_fits");
     assert_eq!(code(&["--key-name", "a b"]), "2 usage");

@@ -16,7 +16,7 @@ fn a_folder_that_is_not_there_is_reported_as_such_and_no_ref() {
     assert!(gave.err.contains("error: there is no folder "), "{gave:?}");
     assert!(gave.err.contains("nowhere") && !gave.err.contains("--ref"), "{gave:?}");
     let gave = analyze(&bench, &["--repo", "repo/requirements.txt"]);
-    assert!(gave.code == 4 && gave.err.contains("requirements.txt is no folder"), "{gave:?}");
+    assert!(gave.code == 4 && gave.err.contains("requirements.txt is not a folder"), "{gave:?}");
     let gave = analyze(&bench, &["--repo", "repo", "--subdir", "src"]);
     assert_eq!(gave.code, 4, "{gave:?}");
     assert!(gave.err.contains("src is not in the repository\n  check --subdir"), "{gave:?}");

@@ -26,7 +26,7 @@ fn what_nobody_knows_is_listed_and_removed() {
     site.cloud.world().add_address("somebody's", &[]);
     let lost = ["--state-dir", "other", "--output", "json"];
     let refused = site.run(&[&["destroy", "--orphans"][..], &lost].concat());
-    assert_eq!(refused.code, 14, "nobody can be asked: {refused:?}");
+    assert_eq!(refused.code, 14, "no model is available: {refused:?}");
     assert_eq!(site.run(&[&["destroy", "--orphans", "--dry-run"][..], &lost].concat()).code, 0);
     assert_eq!(site.counts(), [1, 1, 2, 1]);
     let removed = site.run(&[&["destroy", "--orphans", "--yes"][..], &lost].concat());
@@ -86,7 +86,7 @@ fn a_deployment_whose_journal_is_damaged_keeps_its_name_and_goes_by_its_id() {
     assert_eq!(site.run(&["destroy", "--orphans", "--yes"]).out, "there is nothing to remove\n");
     assert_eq!(site.counts(), before);
     let removed = site.run(&["destroy", "--id", &id]);
-    assert!(removed.code == 0 && removed.err.contains("and what bears its mark is removed"), "{removed:?}");
+    assert!(removed.code == 0 && removed.err.contains("and everything with its mark is removed"), "{removed:?}");
     assert_eq!(site.counts(), [0, 0, 0, 0]);
     let again = site.apply(&[]);
     assert_eq!(again.code, 0, "its name is free again: {again:?}");

@@ -41,7 +41,7 @@ fn a_server_is_reported_before_what_a_request_without_an_answer_may_have_made_is
     let gave = Site::waited(child);
     assert_eq!(gave.code, 0, "{gave:?}");
     let reported = gave.err.find("Complete! SSH: cc@").expect("a line of it");
-    let watched = gave.err.find("watching for what a request without an answer may have made").expect("a line of it");
+    let watched = gave.err.find("watching for objects of a request without an answer").expect("a line of it");
     assert!(reported < watched, "{gave:?}");
     assert!(gave.out.contains("Complete! SSH: cc@"), "it is the result too: {gave:?}");
 }
@@ -52,7 +52,7 @@ fn who_deleted_a_lease_before_its_end_is_not_taken_for_its_end() {
     assert_eq!(site.apply(&[]).code, 0);
     site.cloud.world().lose_leases();
     let status = site.run(&["status", "demo"]);
-    let words = "the lease is no more before its end at ";
+    let words = "the lease no longer exists before its end at ";
     assert!(status.code == 0 && status.err.contains(words), "{status:?}");
     assert!(!status.err.contains("lease ended"), "{status:?}");
 }

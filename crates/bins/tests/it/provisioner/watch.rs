@@ -42,7 +42,7 @@ fn a_worker_makes_it_ready_and_once_it_is_idle_it_leaves_and_all_of_it_goes() {
     assert_eq!(Bench::gives(command).code, 0, "one look needs no fleet");
     let watched = site.run(&["status", "demo", "--watch"]);
     assert_eq!(watched.code, 0, "{watched:?}");
-    assert!(watched.out.contains("it had nothing to do; demo is removed"), "{watched:?}");
+    assert!(watched.out.contains("it was idle; demo is removed"), "{watched:?}");
     site.assert_nothing("idle");
     assert_eq!(site.info()["status"], "Destroyed");
     until("the worker to end", || worker.has_ended().then_some(()));

@@ -84,5 +84,5 @@ fn locate<'a>(text: &'a str, needle: &str) -> At<'a> {
 fn unreadable(sink: &mut Sink<'_>, why: &str) {
     let why = super::fact::quoted(why);
     let file = sink.file();
-    sink.note(format!("{file} cannot be read and gives nothing: {why}"));
+    sink.note(format!("{file} cannot be read and is ignored: {why}"));
 }

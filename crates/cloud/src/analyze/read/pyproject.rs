@@ -246,6 +246,6 @@ url = "https://download.pytorch.org/whl/cu118"
     fn a_broken_file_gives_a_note_and_nothing_else() {
         let (facts, notes) = facts(read, "[project\ndependencies = [\"vllm\"]");
         assert!(facts.is_empty());
-        assert!(notes[0].starts_with("pyproject.toml cannot be read and gives nothing: "), "{notes:?}");
+        assert!(notes[0].starts_with("pyproject.toml cannot be read and is ignored: "), "{notes:?}");
     }
 }

@@ -26,7 +26,7 @@ fn rocm_images() {
 #[test]
 fn a_build_stage_with_cuda_and_a_last_stage_without() {
     let text = "FROM nvidia/cuda:12.1.0-devel-ubuntu20.04 AS build\nRUN nvcc -o x x.cu\nFROM debian:bookworm\nCOPY --from=build /x /x\n";
-    expect("stages", &[("Dockerfile", text)], "gpu! cuda=12.1 os=ubuntu-24.04 note=stands");
+    expect("stages", &[("Dockerfile", text)], "gpu! cuda=12.1 os=ubuntu-24.04 note=used");
 }
 
 #[test]

@@ -113,7 +113,7 @@ pub(super) fn folder(source: &Path, meter: &mut Meter) -> Result<File, Problem> 
     meter.entry()?;
     let kind = look(source, source)?;
     if !matches!(kind, Kind::Folder(_)) {
-        return Err(Problem::new(Class::Invalid, format!("{} is no folder", source.display())));
+        return Err(Problem::new(Class::Invalid, format!("{} is not a folder", source.display())));
     }
     let target = std::env::temp_dir();
     let mut file = tempfile::tempfile_in(&target).map_err(|error| writing(&target, error))?;

@@ -162,10 +162,10 @@ async fn nothing_is_written_through_a_link() {
     }
     insta::assert_snapshot!(reported.join("\n"), @r"
     the artifact cannot be unpacked: entry `a/evil` is in no folder of it
-    the artifact cannot be unpacked: entry `a` is there twice
-    the artifact cannot be unpacked: entry `a` is there twice
-    the artifact cannot be unpacked: entry `a` is there twice
-    the artifact cannot be unpacked: entry `a` is there twice
+    the artifact cannot be unpacked: entry `a` appears twice
+    the artifact cannot be unpacked: entry `a` appears twice
+    the artifact cannot be unpacked: entry `a` appears twice
+    the artifact cannot be unpacked: entry `a` appears twice
     ");
 }
 
@@ -179,7 +179,7 @@ fn a_folder_that_is_unpacked_beside_others_stays_in_its_place() {
     assert!(unpack(&tar(&[(folder, "a/", "", b""), (FILE, "a/x", "", b"1"), (LINK, "l", "a", b"")])).unwrap());
     // By way of the link of another one.
     let through = unpack(&tar(&[(folder, "l/", "", b""), (FILE, "l/x", "", b"2")])).unwrap_err();
-    assert_eq!(through.message, "the artifact cannot be unpacked: another input stands at `l`");
+    assert_eq!(through.message, "the artifact cannot be unpacked: another input is at `l`");
     for hostile in [
         tar(&[(FILE, "../evil", "", b"evil")]),
         tar(&[(FILE, "/evil", "", b"evil")]),
@@ -215,7 +215,7 @@ fn a_folder_is_packed_as_it_is_and_links_that_leave_it_are_refused() {
     std::os::unix::fs::symlink("../from/run", from.join("out")).unwrap();
     let refused = pack_folder(&from, LIMITS).unwrap_err();
     assert!(refused.message.contains("from/out leads out of the folder"), "{}", refused.message);
-    assert!(pack_folder(&from.join("run"), LIMITS).unwrap_err().message.ends_with("is no folder"));
+    assert!(pack_folder(&from.join("run"), LIMITS).unwrap_err().message.ends_with("is not a folder"));
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn archives_of_another_shape_are_refused() {
     the artifact cannot be unpacked: it has two roots
     the artifact cannot be unpacked: it cannot be decoded
     the artifact cannot be unpacked: it cannot be decoded
-    the artifact cannot be unpacked: it is no zip archive without a comment
+    the artifact cannot be unpacked: it is not a zip archive without a comment
     ");
 }
 

@@ -148,7 +148,7 @@ pub(super) fn into_folder(mut file: File, folder: &Path, meter: &mut Meter) -> R
     file.rewind().map_err(super::error::broken)?;
     match staged(file, Packing::Tar, folder, meter)? {
         (staging, target::Shape::Tree) => merge(&staging.path().join(STAGED), folder),
-        (_, target::Shape::File) => Err(unfit("it is no archive of a folder")),
+        (_, target::Shape::File) => Err(unfit("it is not an archive of a folder")),
     }
 }
 
@@ -167,7 +167,7 @@ fn verify(file: &mut File, order: &DeliveryOrder, meter: &Meter) -> Result<(), P
         return Ok(());
     }
     let message = format!(
-        "the stored bytes of artifact {} are damaged: their digest is {found}; let its step run again",
+        "the stored bytes of artifact {} are damaged: their digest is {found}; run its step again",
         order.reference
     );
     Err(Problem::new(Class::Invalid, message))

@@ -159,7 +159,7 @@ fn inside(name: &[u8]) -> Result<PathBuf, Problem> {
 }
 
 fn twice(inside: &Path) -> Problem {
-    unfit(format_args!("entry `{}` is there twice", inside.display()))
+    unfit(format_args!("entry `{}` appears twice", inside.display()))
 }
 
 /// Why an entry could not be created: it does not fit to the others, or the disk does not take it.

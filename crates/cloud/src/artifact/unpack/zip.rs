@@ -41,7 +41,7 @@ pub(super) fn read(mut file: File, place: &mut UnpackTarget<'_>) -> Result<(), P
             }
             _ => {
                 let name = String::from_utf8_lossy(&name).chars().take(200).collect::<String>();
-                return Err(unfit(format_args!("entry `{}` is no file, folder or link", name.escape_debug())));
+                return Err(unfit(format_args!("entry `{}` is not a file, folder or link", name.escape_debug())));
             }
         }
     }
@@ -60,7 +60,7 @@ fn failed(error: ZipError) -> Problem {
 fn entries(file: &mut File) -> Result<u64, Problem> {
     let end: [u8; 22] = at(file, SeekFrom::End(-22))?;
     let (b"PK\x05\x06", [0, 0]) = (&part(&end, 0), part(&end, 20)) else {
-        return Err(unfit("it is no zip archive without a comment"));
+        return Err(unfit("it is not a zip archive without a comment"));
     };
     let count = u16::from_le_bytes(part(&end, 10));
     if count != u16::MAX {

@@ -106,7 +106,7 @@ fn wishes_are_relaxed_in_their_order_each_with_a_note() {
     needs.gpu.as_mut().unwrap().count = Range { least: 1, wish: 8 };
     let relaxed = relax(&needs, &uc).unwrap();
     assert_eq!(relaxed.needs.gpu.as_ref().unwrap().count.wish, 4);
-    insta::assert_snapshot!(relaxed.notes.join("\n"), @"cards relaxed from 8 to 4: nothing has more beside the rest");
+    insta::assert_snapshot!(relaxed.notes.join("\n"), @"cards relaxed from 8 to 4: nothing has more together with the other requirements");
     let mut large = plain();
     (large.cores.wish, large.ram_gib.wish) = (1000, 5000);
     let relaxed = relax(&large, &uc).unwrap();

@@ -49,9 +49,9 @@ impl Session {
         let sent = Sent { request: request.clone(), url: discovery.to_owned(), headers: Vec::new() };
         let (document, _) = self.exchange(sent).await?;
         let endpoint = document.get("token_endpoint").and_then(serde_json::Value::as_str);
-        let endpoint = endpoint.ok_or_else(|| error("does not say where its tokens are had"))?;
+        let endpoint = endpoint.ok_or_else(|| error("does not say where to obtain its tokens"))?;
         // The answer must not be able to send the password over the open network.
-        private_url(endpoint).map_err(|why| error(&format!("has an address of tokens that is not usable: {why}")))
+        private_url(endpoint).map_err(|why| error(&format!("has an unusable token address: {why}")))
     }
 
     async fn access_token(&self, endpoint: &url::Url, grant: &Grant) -> Answered<SecretString> {

@@ -36,7 +36,7 @@ fn global_id() -> String {
     let mut bytes = [0_u8; 16];
     if ring::rand::SystemRandom::new().fill(&mut bytes).is_err() {
         // Without randomness the id only helps less.
-        tracing::debug!("this machine gives no randomness");
+        tracing::debug!("the system provides no random numbers");
     }
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();

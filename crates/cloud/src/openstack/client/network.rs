@@ -88,7 +88,7 @@ impl Networking for Session {
             "remote_ip_prefix": from,
         });
         let body = json!({"security_group_rule": rule});
-        // A rule that is there already is refused, so that asking twice is the same as once.
+        // A rule that already exists is refused, so that asking twice is the same as once.
         let request = Request::with(Service::Network, Call::Change, Method::Post, "/security-group-rules", body);
         match self.call(request).await {
             Err(error) if error.status == Some(409) => Ok(()),

@@ -25,7 +25,7 @@ pub(super) async fn list(session: &Session, service: Service, path: &str, key: &
         let name = request.name();
         let wrong = |words: &str| CloudError::own(service, &name, Meaning::Transient, words);
         if !seen.insert(query.clone()) || seen.len() > MAX_PAGES {
-            return Err(wrong("the pages of the list go round in a circle"));
+            return Err(wrong("the pages of the list form a cycle"));
         }
         let mut document = session.call(request).await?;
         let next = next(&document, key);

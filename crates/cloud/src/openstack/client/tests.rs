@@ -204,7 +204,7 @@ async fn pages_that_go_round_in_a_circle_are_refused() {
         |marker: &str| ok(&format!("{{\"images\": [{{\"id\": \"1\"}}], \"next\": \"/v2/images?marker={marker}\"}}"));
     let (_, _, session) = script(HOUR, vec![page("a"), page("b"), page("a"), page("b")]);
     let error = crate::openstack::port::Images::images(&*session).await.unwrap_err();
-    assert!(error.message.contains("circle"), "{error}");
+    assert!(error.message.contains("form a cycle"), "{error}");
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ impl fmt::Debug for Settings {
 #[non_exhaustive]
 pub enum CredentialsError {
     /// A file that is not what it should be.
-    #[error("{file}{} is no file of clouds: {what}", line.map_or(String::new(), |line| format!(", line {line},")))]
+    #[error("{file}{} is not a valid clouds.yaml file: {what}", line.map_or(String::new(), |line| format!(", line {line},")))]
     File {
         /// Which.
         file: String,
@@ -173,7 +173,7 @@ pub enum CredentialsError {
         kind: String,
     },
     /// A name that cannot be one of an identity provider.
-    #[error("{name} is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64")]
+    #[error("{name} is not a valid name of an identity provider or protocol: use letters, digits and -_.@, at most 64")]
     Name {
         /// Which setting has it.
         name: &'static str,

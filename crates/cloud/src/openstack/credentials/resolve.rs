@@ -182,8 +182,7 @@ struct Address {
 /// The address with `/v3` at its end: https, or http to this machine, or http as an entry of a file of clouds names it.
 fn address(settings: &Settings) -> Result<Address, CredentialsError> {
     const NAME: &str = "OS_AUTH_URL";
-    const READABLE: &str =
-        "http would show secrets to everybody; use https, or name the address in an entry of clouds.yaml";
+    const READABLE: &str = "http would expose secrets; use https, or name the address in an entry of clouds.yaml";
     let given = settings.get(NAME);
     let given = given.ok_or(CredentialsError::Missing { what: "the address to sign in", names: NAME })?;
     let refused = |why| CredentialsError::Address { name: NAME, why };

@@ -100,7 +100,7 @@ fn what_is_missing_or_readable_by_others_is_refused() {
     ];
     insta::assert_snapshot!(reported.join("\n"), @r"
     the address to sign in is missing; set OS_AUTH_URL, or choose a cloud of clouds.yaml with --cloud
-    the address in OS_AUTH_URL is not usable: http would show secrets to everybody; use https, or name the address in an entry of clouds.yaml
+    the address in OS_AUTH_URL is not usable: http would expose secrets; use https, or name the address in an entry of clouds.yaml
     the address in OS_AUTH_URL is not usable: it is not https
     the address in OS_AUTH_URL is not usable: it holds a user
     signing in by `v3kerberos` is not possible; use password, v3applicationcredential, token, v3oidcpassword or v3oidcaccesstoken
@@ -121,7 +121,10 @@ fn an_address_of_http_is_taken_from_an_entry_of_clouds_and_from_nowhere_else() {
     let secret = read_secure("secure.yaml", "clouds: {lab: {auth: {password: q}}}", "lab").unwrap();
     assert!(resolve(&secret.merged(&entry)).unwrap().is_readable);
     let other = Settings::of([("OS_AUTH_URL", "http://10.0.0.2:5000/v3")]);
-    assert!(resolve(&other.over(&entry)).unwrap_err().to_string().contains("http would show"), "it is not the entry's");
+    assert!(
+        resolve(&other.over(&entry)).unwrap_err().to_string().contains("http would expose"),
+        "it is not the entry's"
+    );
     let https = read_clouds("clouds.yaml", FILE, "chi").unwrap();
     assert!(!resolve(&https).unwrap().is_readable);
     let here = read_clouds("clouds.yaml", FILE, "pw").unwrap();
@@ -202,10 +205,10 @@ fn an_identity_provider_is_read_from_a_file_of_clouds_and_nothing_secret_is_repo
         reported.push(resolve(&other).unwrap_err().to_string());
     }
     insta::assert_snapshot!(reported.join("\n"), @r"
-    OS_IDENTITY_PROVIDER is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64
-    OS_IDENTITY_PROVIDER is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64
-    OS_PROTOCOL is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64
-    the address in OS_DISCOVERY_ENDPOINT is not usable: http would show secrets to everybody; use https
+    OS_IDENTITY_PROVIDER is not a valid name of an identity provider or protocol: use letters, digits and -_.@, at most 64
+    OS_IDENTITY_PROVIDER is not a valid name of an identity provider or protocol: use letters, digits and -_.@, at most 64
+    OS_PROTOCOL is not a valid name of an identity provider or protocol: use letters, digits and -_.@, at most 64
+    the address in OS_DISCOVERY_ENDPOINT is not usable: http would expose secrets; use https
     the access token is missing; set OS_ACCESS_TOKEN, or choose a cloud of clouds.yaml with --cloud
     ");
 }

@@ -36,7 +36,7 @@ pub trait Surroundings: Send + Sync {
     /// # Errors
     /// Nobody knows: why, in words.
     async fn joined(&self, deployment: &DeploymentId) -> Result<bool, String> {
-        Err(format!("no fleet is known that could tell of {deployment}"))
+        Err(format!("no fleet is known to ask for {deployment}"))
     }
 
     /// The token of a file, with which a server joins a fleet.
@@ -44,7 +44,7 @@ pub trait Surroundings: Send + Sync {
     /// # Errors
     /// There is none to be had: why, in words that do not show it.
     async fn join_token(&self, file: &str) -> Result<Token, String> {
-        Err(format!("nobody reads the join token in {file}"))
+        Err(format!("the join token in {file} cannot be read here"))
     }
 
     /// Something was written down.

@@ -117,7 +117,7 @@ impl RestFleet {
             body.extend_from_slice(&part);
         }
         if status.is_success() {
-            let wrong = |_| Problem::new(Class::Transient, format!("{server} does not speak as a server of Orlop"));
+            let wrong = |_| Problem::new(Class::Transient, format!("{server} is not an Orlop server"));
             return if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body).map_err(wrong) };
         }
         let class = match status {

@@ -42,7 +42,7 @@ systemctl daemon-reload
 systemctl enable --now \"$unit\"
 ";
 
-const NO_TOKEN: &str = "this is no join token; `orlop workers token create` makes one";
+const NO_TOKEN: &str = "malformed join token; create one with `orlop workers token create`";
 pub(super) const ENCODING: &str = "the user data are not encoded";
 pub(super) const TOO_LONG: &str =
     "the user data with what joins the fleet are longer than 64 KiB once they are encoded";

@@ -37,7 +37,7 @@ pub const LABELS: [&str; 4] = ["site", "node-type", "gpu-model", "gpu-count"];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadJoin {
     /// An address that may not be used.
-    #[error("`{text}` is no address for this: {why}")]
+    #[error("`{text}` is not a usable address: {why}")]
     Address {
         /// What was given, shortened.
         text: String,
@@ -45,7 +45,7 @@ pub enum BadJoin {
         why: &'static str,
     },
     /// A text that is no SHA-256.
-    #[error("`{0}` is no SHA-256: 64 hexadecimal digits")]
+    #[error("`{0}` is not a SHA-256 digest: expected 64 hexadecimal digits")]
     Digest(String),
 }
 

@@ -259,8 +259,8 @@ pub enum JournalError {
     },
     /// It cannot be written, and something was made before.
     #[error(
-        "cannot record, nothing further was requested: {what}; there {left}: make room, then remove it with `orlop \
-         provisioner destroy --id {id}`, or go on with `orlop provisioner resume {id}`"
+        "cannot record, nothing further was requested: {what}; there {left}: free some space, then remove it with `orlop \
+         provisioner destroy --id {id}`, or continue with `orlop provisioner resume {id}`"
     )]
     Unrecorded {
         /// What went wrong.

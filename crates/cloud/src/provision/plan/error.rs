@@ -44,7 +44,8 @@ pub enum PlanError {
     },
     /// Hosts without a lease.
     #[error(
-        "--reservation none is for virtual machines, hosts are had by a lease only: give --kind vm, or leave it out"
+        "--reservation none is for virtual machines, hosts are available with a lease only: give --kind vm, or leave \
+         it out"
     )]
     Unleased,
     /// A cap on something that nothing ends.
@@ -100,7 +101,7 @@ pub enum PlanError {
         max_su: u64,
     },
     /// A named image that is not there.
-    #[error("image `{name}` is not at {site}; there are: {known}")]
+    #[error("image `{name}` is not available at {site}; there are: {known}")]
     UnknownImage {
         /// As given.
         name: String,
@@ -126,7 +127,7 @@ pub enum PlanError {
         most: u32,
     },
     /// No image.
-    #[error("no image {wanted} with room on the host at {site}; choose one with --image or --os")]
+    #[error("no image {wanted} that fits the host at {site}; choose one with --image or --os")]
     NoImage {
         /// What was looked for.
         wanted: String,

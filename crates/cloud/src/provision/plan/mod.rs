@@ -182,9 +182,8 @@ fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Reques
     }
     let is_said = request.overrides.gpu_count.is_some() || request.overrides.no_gpu;
     if requirements.has_flag(GPU_UNKNOWN) && !is_said {
-        warnings.push(
-            "nothing tells whether a GPU is needed and none is taken: say so with --gpu N or --no-gpu".to_owned(),
-        );
+        warnings
+            .push("nothing indicates whether a GPU is needed, and none is planned: use --gpu N or --no-gpu".to_owned());
     }
     if requirements.has_flag(TPU_NEEDED) {
         warnings.push("the repository needs a TPU, and no site has one".to_owned());

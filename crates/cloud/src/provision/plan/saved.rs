@@ -54,12 +54,12 @@ pub struct SavedPlan {
 
 /// A file that is no plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it is no plan of this program: {0}")]
+#[error("it is not a plan of this program: {0}")]
 pub struct BadPlan(String);
 
 /// A plan that holds no more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the plan went stale: {0}; make another one")]
+#[error("the plan is outdated: {0}; create another one")]
 pub struct Stale(String);
 
 impl SavedPlan {
@@ -137,10 +137,10 @@ impl SavedPlan {
                 && variant.vm.as_ref().map(|vm| &vm.id) == offering.flavor.as_ref().map(|flavor| &flavor.id)
         };
         let Some(variant) = world.catalogue.at(&offering.site).find(same) else {
-            return Err(Stale(format!("{what} is not there any more, or has other hardware")));
+            return Err(Stale(format!("{what} no longer exists, or has other hardware")));
         };
         let image = image_of(&offering.image, world.images.unwrap_or_default())
-            .ok_or_else(|| Stale(format!("image {} is not there any more", offering.image.name)))?;
+            .ok_or_else(|| Stale(format!("image {} no longer exists", offering.image.name)))?;
         // The host that the plan names, as far as the site names it too.
         let askable = variant.askable();
         let named = askable.iter().find(|one| one.filters().1 == offering.resource_properties);
@@ -151,7 +151,7 @@ impl SavedPlan {
             return Err(Stale(format!("{what} costs {} instead of {}", price.text(), offering.cost().text())));
         }
         let planned: Timestamp =
-            offering.start.parse().map_err(|_| Stale(format!("the start of {what} is no time")))?;
+            offering.start.parse().map_err(|_| Stale(format!("the start of {what} is not a time")))?;
         if now.duration_since(planned) > OLD {
             return Err(Stale(format!("the start of {what} was {}", offering.start)));
         }
@@ -269,7 +269,7 @@ mod tests {
             "2026-01-05T15:02:00Z [\"the start of compute_x at here moved from 2026-01-05T14:02:00Z to now\"]"
         );
         assert!(renewal("1.5", &image, free, 0).unwrap_err().contains("costs 36 SU instead of 24 SU"));
-        assert!(renewal("1.0", &[], free, 0).unwrap_err().contains("image CC-Ubuntu22.04 is not there any more"));
+        assert!(renewal("1.0", &[], free, 0).unwrap_err().contains("image CC-Ubuntu22.04 no longer exists"));
         assert!(renewal("1.0", &image, free, 25).unwrap_err().contains("the start of compute_x"));
         let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T20:00:00","end_date":"2026-01-05T21:00:00"}]}]}"#;
         assert!(renewal("1.0", &image, taken, 0).unwrap_err().contains("taken in the window"));

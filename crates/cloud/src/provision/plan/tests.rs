@@ -108,7 +108,7 @@ fn a_named_image_has_to_be_there_and_to_have_room() {
             .map_or_else(|error| format!("exit {}: {error}", error.exit().code()), |_| "fits".to_owned())
     };
     assert_eq!(with("small"), "fits");
-    assert_eq!(with("smal"), "exit 2: image `smal` is not at uc; there are: large, small");
+    assert_eq!(with("smal"), "exit 2: image `smal` is not available at uc; there are: large, small");
     let large = with("large");
     assert!(large.starts_with("exit 2: image `large` needs a disk of 9999 GB, and compute_"), "{large}");
 }
@@ -165,7 +165,7 @@ fn warnings_tell_of_instructions_and_of_old_systems() {
     insta::assert_snapshot!(found.warnings.join("\n"), @r"
     low confidence: little in the repository says what it needs
     instruction-like text: README.md:1: override; such lines were not used
-    nothing tells whether a GPU is needed and none is taken: say so with --gpu N or --no-gpu
+    nothing indicates whether a GPU is needed, and none is planned: use --gpu N or --no-gpu
     availability and rates are unknown: the hardware is from the embedded table
     ubuntu 18.04 is at the end of its life: CC-Ubuntu22.04 is taken
     ");

@@ -53,7 +53,7 @@ impl Saga {
                 self.again(again, tries, &error, Turn::Destroy, now);
             }
             (_, Answer::Failed(error)) => self.fail(words::refused(&error), Turn::Destroy, now),
-            _ => self.fail_internal("a key was asked for, something else came", now),
+            _ => self.fail_internal("a key was requested, another answer came", now),
         }
     }
 
@@ -70,7 +70,7 @@ impl Saga {
         }
     }
 
-    /// There is another key of this name: where a lease is there already, that is given back.
+    /// There is another key of this name: where a lease already exists, that is given back.
     fn key_conflict(&mut self, work: &KeyWork, failure: Failure, now: Time) {
         let turn = if work.server.is_some() { Turn::Refused } else { Turn::KeyConflict };
         self.fail(failure, turn, now);
@@ -142,7 +142,7 @@ impl Saga {
                 self.again(again, tries + 1, &error, Turn::RequirementMissing, now);
             }
             (_, Answer::Failed(error)) => self.fail(words::refused(&error), Turn::RequirementMissing, now),
-            _ => self.fail_internal("a requirement was asked for, something else came", now),
+            _ => self.fail_internal("a requirement was requested, another answer came", now),
         }
     }
 

@@ -185,7 +185,7 @@ impl Saga {
             Answer::ServerMade(id) => self.done(Kind::Server, id, String::new(), None),
             Answer::Address(address) => self.address_known(&mut creation, &address),
             Answer::Failed(error) => return self.create_failed(creation, &error, now),
-            _ => return self.fail_internal("a create was answered by something else", now),
+            _ => return self.fail_internal("the answer does not match the create request", now),
         }
         self.turn_with(Phase::Create(creation), Turn::Created, now);
     }
@@ -228,7 +228,7 @@ impl Saga {
             // Somebody removed it meanwhile: another deployment of the same key, perhaps.
             Meaning::Key if kind == Kind::Server && !self.key_mended && self.order.key.public_key.is_some() => {
                 self.key_mended = true;
-                self.warn(format!("key {} is not in the cloud any more; it is made again", self.order.key.name));
+                self.warn(format!("key {} is no longer in the cloud; creating it again", self.order.key.name));
                 self.ask_now(Phase::Key(KeyCall::Look, KeyWork { tries: 0, server: Some(creation) }), now);
             }
             Meaning::Image if kind == Kind::Server && self.holds(Guard::ImageLeft, now) => {
@@ -252,7 +252,7 @@ impl Saga {
     fn next_image(&mut self, creation: Creation, now: Time) {
         let before = self.image().map(|image| image.name.clone()).unwrap_or_default();
         self.image += 1;
-        self.warn(format!("image {before} was refused; the next one is taken"));
+        self.warn(format!("image {before} was rejected; trying the next one"));
         self.intend(creation, now);
     }
 
@@ -308,7 +308,7 @@ impl Saga {
         if self.choice().is_some_and(|choice| !choice.su_known)
             && let Some(cost) = self.cost()
         {
-            self.warn(format!("the site does not tell what an hour costs: {}", cost.text()));
+            self.warn(format!("the site does not publish the cost of an hour: {}", cost.text()));
         }
     }
 
@@ -359,7 +359,7 @@ impl Saga {
                 }
                 return self.ask_in(Phase::Settle(creation), now, Duration::from_secs(10));
             }
-            _ => return self.fail_internal("a list was asked for, something else came", now),
+            _ => return self.fail_internal("a list was requested, another answer came", now),
         };
         match found {
             Some(()) => self.turn_with(Phase::Settle(creation), Turn::Found, now),

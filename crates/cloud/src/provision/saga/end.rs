@@ -35,8 +35,7 @@ impl Saga {
         if self.state().is_final() || self.is_good() || only_looks {
             if self.watches_until().is_some() {
                 self.warn(
-                    "what requests without an answer may have made was not watched for to the end: run resume"
-                        .to_owned(),
+                    "objects of requests without an answer were not watched for to the end: run resume".to_owned(),
                 );
             }
             return self.close();
@@ -44,11 +43,11 @@ impl Saga {
         self.stop = Some(stop);
         let failure = match stop {
             Stop::RollBack => {
-                let hint = "nothing of it is left; apply again to begin another one";
+                let hint = "nothing of it is left; apply again to start another one";
                 Failure::new(Exit::Interrupted, "interrupted", "interrupted; rolled back", hint)
             }
             Stop::Keep => {
-                let hint = "go on with resume, or remove it with destroy";
+                let hint = "continue with resume, or remove it with destroy";
                 Failure::new(Exit::Interrupted, "interrupted", "interrupted; kept as it is", hint)
             }
         };
@@ -136,7 +135,7 @@ impl Saga {
             && price > max_su.saturating_mul(1000)
         {
             let su = price.div_ceil(1000);
-            let hint = "choose a nearer end, or a larger --max-su";
+            let hint = "choose an earlier end, or a larger --max-su";
             return Err(Failure::new(Exit::Quota, "budget", format!("estimate {su} SU over --max-su {max_su}"), hint));
         }
         Ok(())
@@ -149,12 +148,12 @@ impl Saga {
                 self.ask_in(Phase::Extend(extension), now, LOOK);
             }
             Answer::Failed(error) if error.meaning == crate::openstack::classify::Meaning::Capacity => {
-                let hint = "choose a nearer end";
+                let hint = "choose an earlier end";
                 let message = format!("the host is taken after the present end: {}", error.message);
                 self.close_with(Failure::new(Exit::Quota, "capacity", message, hint));
             }
             Answer::Failed(error) => self.close_with(words::refused(&error)),
-            _ => self.fail_internal("an extension was asked for, something else came", now),
+            _ => self.fail_internal("an extension was requested, another answer came", now),
         }
     }
 
@@ -171,7 +170,7 @@ impl Saga {
                 // A change that failed can leave the lease broken.
                 (LeaseReadiness::Over(why), _) => self.close_with(words::lease_failed(why)),
                 _ if is_over => {
-                    let message = "the lease did not take the new end in time";
+                    let message = "the lease did not accept the new end in time";
                     let hint = "see status, then try again";
                     self.close_with(Failure::new(Exit::Unreachable, "unavailable", message, hint));
                 }
@@ -212,10 +211,10 @@ impl Saga {
             let text = match at {
                 _ if !ended => "the server is gone".to_owned(),
                 Some(end) if self.cloud_time(now) < end => {
-                    format!("the lease is no more before its end at {end}; its server went with it")
+                    format!("the lease no longer exists before its end at {end}; its server was removed with it")
                 }
                 Some(end) => format!("lease ended {end}; server removed by the site"),
-                None => "the lease is no more; its server went with it".to_owned(),
+                None => "the lease no longer exists; its server was removed with it".to_owned(),
             };
             self.record(Entry::Warned { text: text.clone() });
             self.warnings.push(text);

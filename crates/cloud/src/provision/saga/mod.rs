@@ -312,7 +312,7 @@ impl Saga {
             (Phase::Look(_), answer) => self.on_look_list(answer, now),
             (Phase::Extend(extension), answer) => self.on_extended(extension, answer, now),
             (Phase::ExtendPoll(extension), answer) => self.on_extend_poll(extension, answer, now),
-            _ => self.fail_internal("something else was asked for than what was answered", now),
+            _ => self.fail_internal("the answer does not match the request", now),
         }
     }
 

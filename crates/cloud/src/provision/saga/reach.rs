@@ -111,7 +111,7 @@ impl Saga {
                 }
                 self.go_without(&error.to_string(), now);
             }
-            _ => self.fail_internal("an address was asked for, something else came", now),
+            _ => self.fail_internal("an address was requested, another answer came", now),
         }
     }
 

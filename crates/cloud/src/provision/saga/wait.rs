@@ -144,7 +144,7 @@ impl Saga {
                 }
                 self.turn(Turn::ServerActive, now);
             }
-            ServerStatus::Error => self.server_error(server.fault.as_deref().unwrap_or("no fault is told"), now),
+            ServerStatus::Error => self.server_error(server.fault.as_deref().unwrap_or("no fault is reported"), now),
             ServerStatus::Deleted | ServerStatus::SoftDeleted | ServerStatus::NotFound => {
                 self.failure = Some(words::server_failed("it was deleted"));
                 self.turn(Turn::ServerGone, now);
@@ -199,7 +199,7 @@ impl Saga {
     pub(super) fn host_retry(&mut self, now: Time) {
         let message = self.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
         let place = if self.id_of(Kind::Lease).is_some() { " in the same lease" } else { "" };
-        self.warn(format!("{message}; a new server is tried{place}"));
+        self.warn(format!("{message}; trying a new server{place}"));
         self.mark += 1;
         // The guard reads whether it was done before; it is from here on.
         self.turn(Turn::ServerError, now);

@@ -33,7 +33,7 @@ pub(super) fn cannot_trust() -> Failure {
     Failure::new(
         Exit::Denied,
         "credential",
-        "the credential cannot make leases",
+        "the credential cannot create leases",
         "create an unrestricted application credential (roles member and reader), or use a password",
     )
 }
@@ -73,7 +73,7 @@ pub(super) fn unavailable(error: &CloudError, since: Time) -> Failure {
 }
 
 pub(super) fn kept_failing(kind: Kind, since: Time, error: &str) -> Failure {
-    let message = format!("no {} could be made since {since}: {error}", kind.as_str());
+    let message = format!("no {} could be created since {since}: {error}", kind.as_str());
     Failure::new(Exit::Unreachable, "unavailable", message, "try again later, or ask the site with the request id")
 }
 
@@ -97,7 +97,7 @@ pub(super) fn no_network(name: &str, site: &str, known: &[Network]) -> Failure {
 }
 
 pub(super) fn no_image(name: &str) -> Failure {
-    let message = format!("image {name} is not there any more");
+    let message = format!("image {name} no longer exists");
     Failure::new(Exit::Usage, "image_missing", message, "choose another with --image")
 }
 
@@ -127,7 +127,7 @@ pub(super) fn taken(choice: Option<&Choice>) -> Failure {
 
 pub(super) fn room_elsewhere(choice: Option<&Choice>, other: &str) -> Failure {
     let message = format!("{}, but at {other}", taken(choice).message);
-    Failure::new(Exit::Quota, super::ELSEWHERE, message, "apply goes on there")
+    Failure::new(Exit::Quota, super::ELSEWHERE, message, "apply continues there")
 }
 
 pub(super) fn lease_late(id: &str, status: &str, seconds: u64) -> Failure {

@@ -41,7 +41,7 @@ impl Proxies {
         let Some(given) = self.https.as_deref().filter(|_| !self.is_excepted(url)) else { return Ok(None) };
         let given = given.trim();
         let whole = if given.contains("://") { given.to_owned() } else { format!("http://{given}") };
-        let proxy = Url::parse(&whole).map_err(|_| FetchError::Proxy { why: "it is no URL" })?;
+        let proxy = Url::parse(&whole).map_err(|_| FetchError::Proxy { why: "it is not a URL" })?;
         match proxy.scheme() {
             "http" | "https" if proxy.has_host() => Ok(Some(proxy)),
             _ => Err(FetchError::Proxy { why: "it is neither http nor https" }),

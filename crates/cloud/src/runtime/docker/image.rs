@@ -112,7 +112,7 @@ pub(super) fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Res
         None | Some("") => Ok(Policy::IfNotPresent),
         Some(other) => {
             let message = format!(
-                "container `{}`: imagePullPolicy `{other}` is none of Always, IfNotPresent and Never",
+                "container `{}`: imagePullPolicy `{other}` is not one of Always, IfNotPresent and Never",
                 container.name
             );
             Err(Problem::new(Class::Invalid, message))
@@ -148,7 +148,7 @@ pub(in crate::runtime) async fn obtain(
 }
 
 pub(super) fn vanished(image: &str) -> Problem {
-    let message = format!("image `{image}` was pulled and deleted again by somebody else");
+    let message = format!("image `{image}` was pulled and then deleted by another client");
     Problem::new(Class::Transient, message).with_reason("ErrImagePull")
 }
 
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(policy("a:1", Some("Always")), Policy::Always);
         assert_eq!(policy("a", Some("Never")), Policy::Never);
         let odd = ContainerPlan { name: "main".into(), image_pull_policy: Some("Later".into()), ..Default::default() };
-        insta::assert_snapshot!(super::policy(&odd, reference("a")).unwrap_err(), @"container `main`: imagePullPolicy `Later` is none of Always, IfNotPresent and Never");
+        insta::assert_snapshot!(super::policy(&odd, reference("a")).unwrap_err(), @"container `main`: imagePullPolicy `Later` is not one of Always, IfNotPresent and Never");
     }
 
     #[test]

@@ -37,7 +37,7 @@ enum DeliveryTarget {
 
 fn place(input: &ArtifactDelivery, mounts: &[Mount], own: PathBuf) -> DeliveryTarget {
     if normal(&input.path).is_none_or(|path| path == "/") {
-        return DeliveryTarget::Blocked("it is no absolute path below `/` without `..`".to_owned());
+        return DeliveryTarget::Blocked("it is not an absolute path below `/` without `..`".to_owned());
     }
     match mount_above(mounts, &input.path) {
         None => DeliveryTarget::Own(own),

@@ -216,7 +216,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
                 return Some(error).filter(|_| self.control.cancel.is_none());
             }
             Heard::Ended(Err(error)) => {
-                tracing::error!(attempt = %self.attempt.spec.key, %error, "the task of a pod broke off");
+                tracing::error!(attempt = %self.attempt.spec.key, %error, "the task of a pod was interrupted");
                 self.lives.abort_all();
                 let ended_at = self.attempt.inner.now();
                 let lost = PodExit { result: PodResult::Lost, containers: Vec::new(), started_at: None, ended_at };
@@ -251,7 +251,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         let orders = frozen | self.adopted.remove(&number);
         if orders && let Err(error) = self.set_frozen(number, frozen).await {
             let pod = self.attempt.pod_key(number);
-            tracing::warn!(%pod, frozen, error = error.chain(), "suspending a pod, or letting it go on, failed");
+            tracing::warn!(%pod, frozen, error = error.chain(), "suspending or resuming a pod failed");
         }
         if !self.accepted {
             self.accept(Some(handle)).await;

@@ -315,7 +315,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                     continue;
                 }
                 () = lingering => {
-                    tracing::warn!(pod = %self.key, "a pod that is to end has not ended; it is told again");
+                    tracing::warn!(pod = %self.key, "a pod that was asked to stop is still running; asking it again");
                     reported = None;
                     continue;
                 }

@@ -142,7 +142,7 @@ fn keys(template: &Value) -> Result<BTreeMap<String, Vec<u8>>, Problem> {
         let entries = template.get(member).and_then(Value::as_object);
         for (key, value) in entries.into_iter().flatten() {
             if !is_component(key) || key.starts_with("..") {
-                return Err(invalid(key, "is no name of a file"));
+                return Err(invalid(key, "is not a valid file name"));
             }
             let text = value.as_str().ok_or_else(|| invalid(key, "must be a text"))?;
             let bytes = if binary {

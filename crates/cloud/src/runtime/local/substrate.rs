@@ -66,7 +66,7 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
         if let Some(memory) = &options.memory_dir
             && let Err(error) = memory::secure(&memory::top(memory, &options.run_dir))
         {
-            tracing::warn!(%error, "files that should be kept in memory lie on the disk");
+            tracing::warn!(%error, "files that should be kept in memory are on disk");
             options.memory_dir = None;
         }
         let inner = Inner::new(runtime, options, ports);

@@ -99,7 +99,7 @@ impl EnvSource {
             return Ok(Self::Value(field.get("value").text()?.unwrap_or_default().to_owned()));
         }
         if field.get("value").text()?.is_some_and(|value| !value.is_empty()) {
-            return Err(from.invalid("cannot stand beside value"));
+            return Err(from.invalid("cannot be used together with value"));
         }
         for (member, store) in [("configMapKeyRef", Store::ConfigMap), ("secretKeyRef", Store::Secret)] {
             let source = from.get(member);

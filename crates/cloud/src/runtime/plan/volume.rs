@@ -297,7 +297,7 @@ fn sub_path(field: &Field<'_>) -> Result<SubPath, Problem> {
         (Some(path), None) if inside(&path).is_some() => Ok(SubPath::Fixed(path)),
         (None, Some(path)) => Ok(SubPath::Expanded(path)),
         (Some(_), None) => Err(fixed.invalid("must be a relative path without `..`")),
-        (Some(_), Some(_)) => Err(expanded.invalid("cannot stand beside subPath")),
+        (Some(_), Some(_)) => Err(expanded.invalid("cannot be used together with subPath")),
     }
 }
 

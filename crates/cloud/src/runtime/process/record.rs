@@ -235,8 +235,7 @@ impl Directory {
         self.join(&format!("{name}.pending"))
     }
 
-    /// Writes the record of the end of a pod whose supervisor cannot, into the room that was kept for it; what is there
-    /// already counts.
+    /// Writes the record of the end of a pod whose supervisor cannot, into the room that was kept for it; what already exists counts.
     pub(crate) fn write_end_of_dead(&self, record: ExitRecord) -> Result<ExitRecord, Failure> {
         let locks = self.locks()?;
         locks.take(LockRegion::Claiming)?;

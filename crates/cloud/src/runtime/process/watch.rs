@@ -105,11 +105,11 @@ async fn until_unlocked(directory: &Directory) -> Result<(), Problem> {
     let wait = move || drop(sender.send(locks.take(LockRegion::Life)));
     let spawned = std::thread::Builder::new().name("orlop-pod-lock".to_owned()).spawn(wait);
     spawned.during(|| "starting a thread".to_owned())?;
-    let taken = receiver.await.map_err(|_| Problem::new(Class::Transient, "waiting for a pod's lock was given up"))?;
+    let taken = receiver.await.map_err(|_| Problem::new(Class::Transient, "waiting for a pod's lock was aborted"))?;
     Ok(taken?)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Failure> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
-    Ok(done.map_err(|error| Problem::new(Class::Transient, "work on a pod's directory was given up").because(error))??)
+    Ok(done.map_err(|error| Problem::new(Class::Transient, "work on a pod's directory was aborted").because(error))??)
 }

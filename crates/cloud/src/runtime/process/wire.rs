@@ -223,7 +223,7 @@ pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Op
     from.read_exact(&mut length[1..])?;
     let length = u64::from_le_bytes(length);
     if length > MESSAGE_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no order for a supervisor"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not a message for a supervisor"));
     }
     let mut json = Vec::new();
     from.take(length).read_to_end(&mut json)?;

@@ -43,7 +43,7 @@ pub fn locate(mounts: &[Mount], inside: &str) -> io::Result<Located> {
                 links += 1;
                 let target = fs::read_link(here)?;
                 let target = target.to_str().filter(|_| links <= LINKS_MAX).ok_or_else(|| {
-                    let message = format!("{inside} has too many links or one that is no text");
+                    let message = format!("{inside} has too many links, or one that is not UTF-8");
                     io::Error::new(io::ErrorKind::InvalidData, message)
                 })?;
                 if target.starts_with('/') {

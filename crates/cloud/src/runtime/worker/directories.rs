@@ -156,7 +156,7 @@ impl Directories {
                 let trash = self.work.join(TRASH).join(name);
                 let gone = fs::rename(dir, &trash).map(|()| trash).unwrap_or_else(|_| dir.to_owned());
                 if self.cleaner.send(gone).is_err() {
-                    tracing::warn!(dir = %dir.display(), "a directory stays: nobody clears away");
+                    tracing::warn!(dir = %dir.display(), "a directory stays: cleanup is not running");
                 }
             }
         }

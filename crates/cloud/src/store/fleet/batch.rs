@@ -87,7 +87,7 @@ pub(in crate::store) fn missing(what: impl std::fmt::Display) -> Problem {
 
 /// The error for something that is new and stored already.
 pub(in crate::store) fn double(what: impl std::fmt::Display) -> Problem {
-    invalid(format!("{what} is stored already"))
+    invalid(format!("{what} is already stored"))
 }
 
 /// The error for a second accepted final result.

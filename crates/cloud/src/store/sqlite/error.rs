@@ -43,7 +43,7 @@ pub(super) fn classify(path: &Path, doing: &str, error: &rusqlite::Error) -> Pro
 
 /// The same for what a file holds by its `noun`.
 pub(super) fn classify_of(noun: &str, path: &Path, doing: &str, error: &rusqlite::Error) -> Problem {
-    let foreign = format!("the file is no {noun}; name another file, or move it away to start anew");
+    let foreign = format!("the file is not a {noun}; name another file, or move it away to start anew");
     let (class, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (Class::Capacity, "the disk is full; free some space"),
         Some(ErrorCode::ReadOnly) => {

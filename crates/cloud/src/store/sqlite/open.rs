@@ -48,7 +48,7 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Closing is not enough: a child process that is just being started has a copy of the file for a moment.
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(path = %self.place.display(), %error, "the lock of the file was not let go of");
+            tracing::warn!(path = %self.place.display(), %error, "the lock of the file was not released");
         }
     }
 }

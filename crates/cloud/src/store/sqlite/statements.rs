@@ -83,9 +83,9 @@ fn create(connection: &Connection, flow: &NewFlow) -> Result<(), CallError> {
         .optional()?;
     if let Some((uid, namespace, name)) = holder {
         let message = if uid == flow.uid {
-            format!("a flow with uid `{uid}` is there already: `{namespace}/{name}`")
+            format!("a flow with uid `{uid}` already exists: `{namespace}/{name}`")
         } else {
-            format!("flow `{namespace}/{name}` is there already, with uid `{uid}`; delete it or take another name")
+            format!("flow `{namespace}/{name}` already exists, with uid `{uid}`; delete it or take another name")
         };
         return Err(Problem::new(Class::Exists, message).into());
     }
@@ -103,7 +103,8 @@ fn append(connection: &Connection, uid: &str, after: u64, entries: &[JournalEntr
     let flow = row_of(connection, uid)?;
     let last = last(connection, flow)?;
     if u64::try_from(last) != Ok(after) {
-        let message = format!("flow `{uid}` has {last} entries, not {after}: somebody else wrote; load it again");
+        let message =
+            format!("flow `{uid}` has {last} entries, not {after}: it was changed by another writer; load it again");
         return Err(Problem::new(Class::Conflict, message).into());
     }
     let mut insert =

@@ -69,7 +69,7 @@ async fn a_restricted_credential_is_reported_and_a_wrong_one_refused() {
     let cloud = cloud_as(&services, "appcred-restricted");
     let account = cloud.identity.authenticate().await.unwrap();
     let failure = check_account(&account).unwrap_err();
-    assert_eq!((failure.exit.code(), failure.message.as_str()), (6, "the credential cannot make leases"));
+    assert_eq!((failure.exit.code(), failure.message.as_str()), (6, "the credential cannot create leases"));
     let (_, session) = services.open("appcred", |transport| transport).unwrap();
     let good = session.credentials().clone();
     let wrong = Credentials {

@@ -155,5 +155,5 @@ fn no_job_is_roots_by_mistake() {
     job.user = Some(USER);
     let (text, end) = ended(&Machine::new(), job);
     assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "user"));
-    assert!(text.contains("no other user than its own"), "{text}");
+    assert!(text.contains("as its own user only"), "{text}");
 }

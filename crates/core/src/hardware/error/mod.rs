@@ -83,7 +83,7 @@ pub enum HardwareError {
         nearest: Vec<String>,
     },
     /// What is written in the place of a GPU and is none.
-    #[error("GPU type `{given}` is no GPU")]
+    #[error("GPU type `{given}` is not a GPU")]
     NoGpu {
         /// The text.
         given: String,
@@ -91,7 +91,7 @@ pub enum HardwareError {
         instead: &'static str,
     },
     /// An exact name of a device beside words about it.
-    #[error("GPU name `{name}` stands beside a model, form words or a MIG profile")]
+    #[error("GPU name `{name}` is given together with a model, form words or a MIG profile")]
     NameWithMore {
         /// The name.
         name: String,
@@ -189,7 +189,7 @@ pub enum HardwareError {
         key: String,
     },
     /// A need that a substrate has no words for.
-    #[error("{what} cannot be had on {substrate}")]
+    #[error("{what} is not available on {substrate}")]
     UnsupportedOnSubstrate {
         /// The substrate.
         substrate: Substrate,

@@ -112,8 +112,8 @@ fn every_error_names_its_field_what_is_wrong_and_what_would_do() {
     gpuType: GPU type names two memory sizes, 40 GiB and 80 GiB; give the memory of one device once, for example `a100-80gb`
     gpuMemoryGiB: GPU memory `4097gb` is out of range; give the memory of one device as 1gb to 4096gb
     gpuType: unknown GPU model `a1000`, did you mean a100, h100?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`
-    gpuType: GPU type `none` is no GPU; leave gpuType out
-    gpuType: GPU name `RTX 5880 Ada` stands beside a model, form words or a MIG profile; give the exact name alone, it says all of them
+    gpuType: GPU type `none` is not a GPU; leave gpuType out
+    gpuType: GPU name `RTX 5880 Ada` is given together with a model, form words or a MIG profile; give the exact name alone, it says all of them
     gpuType: GPU model `a100` is made by nvidia, not by amd; leave the vendor out, or name a model it makes, for example `amd-mi300x`
     teeType: unknown TEE type `sev-snq`; use one of sgx, tdx, sev, sev-es, sev-snp, se, cca
     gpuCount: gpuCount is 0, but gpuType is `a100`; leave gpuCount out for one device, or leave both out for none
@@ -125,9 +125,9 @@ fn every_error_names_its_field_what_is_wrong_and_what_would_do() {
     cpuArch: se exists on s390x, but amd64 is asked for; leave cpuArch out, it follows from teeType
     teeType: tdx with GPUs takes whole NVIDIA devices: 2 are asked for; ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need
     customLabels: label key `my label` is not valid: character ' ' at position 3 is not allowed; use letters, digits, `-`, `_` and `.`; write `name` or `prefix/name`, for example `example.com/rack`
-    customLabels: label rack: label value `-7` is not valid: '-' at position 1 stands at the start or end of the text, where only a letter or digit may stand; write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`
+    customLabels: label rack: label value `-7` is not valid: '-' at position 1 is at the start or end of the text, where only a letter or digit is allowed; write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`
     customLabels: label orlop/arch is set by the worker itself; use a label outside `orlop/`, for example `example.com/rack`
-    -: cca cannot be had on docker; drop the need, or run on another substrate: kubernetes, openstack or fleet
+    -: cca is not available on docker; drop the need, or run on another substrate: kubernetes, openstack or fleet
     -: label zone is asked to be a, but the hardware asks for b; remove the selector, or make it one of the values the hardware asks for
     -: the node affinity has 65 terms, at most 64 are allowed; write fewer nodeSelectorTerms, or use one label family, for example `labelFamilies: [native]`
     -: the node affinity and the hardware contradict each other in every term; remove the affinity term that excludes the hardware

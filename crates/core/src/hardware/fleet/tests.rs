@@ -177,12 +177,12 @@ fn a_need_as_a_job_says_it() {
     insta::assert_snapshot!(said(json!({"gpuType": "a100-80gb", "gpuCount": 2, "nvlink": true}), json!({"cpuMilli": 500, "memoryBytes": 7, "diskBytes": 9})), @r#"{"resources":{"cpu_m":500,"memory_bytes":7,"gpus":{"count":2,"any_of":[{"vendor":"nvidia","model":"a100","memory_min":85899345920}]},"extras":{"disk":9}},"requires":{"labels":[{"key":"orlop/gpu-nvlink","op":"in","values":["true"]}]},"prefer":[]}"#);
     insta::assert_snapshot!(said(json!({"teeType": "sev", "customLabels": {"rack": "r7"}}), json!({"extended": {"example.com/fpga": 2}})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456,"extras":{"example.com/fpga":2}},"requires":{"labels":[{"key":"orlop/arch","op":"in","values":["amd64"]},{"key":"rack","op":"in","values":["r7"]},{"key":"orlop/tee-sev","op":"in","values":["true"]}]},"prefer":[]}"#);
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": false}), json!({})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456},"requires":{},"prefer":[{"label":{"key":"orlop/tee-tdx","op":"in","values":["true"]},"weight":50}]}"#);
-    insta::assert_snapshot!(said(json!({"gpuType": "a100-sxm4"}), json!({})), @"a job of `nvidia-a100-sxm4`: jobs name models only, so it cannot be had on fleet");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-sxm4"}), json!({})), @"a job of `nvidia-a100-sxm4`: jobs name models only, so it is not available on fleet");
     // Slices of no named model are those of every model that can be cut so.
     insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.5gb"}), json!({})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456,"gpus":{"count":1,"any_of":[{"vendor":"nvidia","model":"a100mig1g5gb"}]}},"requires":{},"prefer":[]}"#);
     insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.10gb"}), json!({})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456,"gpus":{"count":1,"any_of":[{"vendor":"nvidia","model":"h100mig1g10gb"},{"vendor":"nvidia","model":"a100mig1g10gb"},{"vendor":"nvidia","model":"a800mig1g10gb"}]}},"requires":{},"prefer":[]}"#);
     insta::assert_snapshot!(said(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 2}), json!({})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456,"gpus":{"count":2,"any_of":[{"vendor":"nvidia","model":"a100mig1g5gb"}]}},"requires":{},"prefer":[]}"#);
-    insta::assert_snapshot!(said(json!({"gpuType": "a100-sxm4-mig-1g.5gb"}), json!({})), @"a job of `nvidia-a100-sxm4-mig-1g.5gb`: jobs name models only, so it cannot be had on fleet");
-    insta::assert_snapshot!(said(json!({"gpuType": "h100", "teeType": "tdx"}), json!({})), @"a job of confidential devices cannot be had on fleet");
-    insta::assert_snapshot!(said(json!({}), json!({"extended": {"amd.com/gpu": 2}})), @"resource amd.com/gpu cannot be had on fleet");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-sxm4-mig-1g.5gb"}), json!({})), @"a job of `nvidia-a100-sxm4-mig-1g.5gb`: jobs name models only, so it is not available on fleet");
+    insta::assert_snapshot!(said(json!({"gpuType": "h100", "teeType": "tdx"}), json!({})), @"a job of confidential devices is not available on fleet");
+    insta::assert_snapshot!(said(json!({}), json!({"extended": {"amd.com/gpu": 2}})), @"resource amd.com/gpu is not available on fleet");
 }

@@ -28,7 +28,7 @@ pub(in crate::hardware) fn products<'de, D: Deserializer<'de>>(deserializer: D) 
         if name.len() > max {
             let len = name.len();
             let message = format!(
-                "product name `{name}` is not valid: it is {len} bytes long, at most {max} are allowed beside its slices"
+                "product name `{name}` is not valid: it is {len} bytes long, at most {max} are allowed with its slices"
             );
             return Err(D::Error::custom(message));
         }

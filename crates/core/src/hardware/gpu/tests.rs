@@ -256,9 +256,9 @@ fn what_is_no_gpu_is_refused_with_what_to_do() {
         assert!(matches!(error, HardwareError::NoGpu { .. }), "{text}: {error}");
         format!("{error}; {}", error.help())
     };
-    insta::assert_snapshot!(said("none"), @"GPU type `none` is no GPU; leave gpuType and gpuCount out where no GPU is needed");
-    insta::assert_snapshot!(said("TPU v5e"), @"GPU type `TPU v5e` is no GPU; ask for `google.com/tpu` among the resources, and for its nodes by customLabels");
-    insta::assert_snapshot!(said("Gaudi2"), @"GPU type `Gaudi2` is no GPU; ask for `habana.ai/gaudi` among the resources, and for its nodes by customLabels");
+    insta::assert_snapshot!(said("none"), @"GPU type `none` is not a GPU; leave gpuType and gpuCount out where no GPU is needed");
+    insta::assert_snapshot!(said("TPU v5e"), @"GPU type `TPU v5e` is not a GPU; ask for `google.com/tpu` among the resources, and for its nodes by customLabels");
+    insta::assert_snapshot!(said("Gaudi2"), @"GPU type `Gaudi2` is not a GPU; ask for `habana.ai/gaudi` among the resources, and for its nodes by customLabels");
     for text in ["N/A", "tpu-v5-lite-podslice", "gaudi3", "Intel Gaudi 3", "HABANA Gaudi"] {
         said(text);
     }

@@ -58,7 +58,7 @@ pub struct UserConstraints {
     pub required: Option<Vec<Term>>,
     /// Terms that are better met, with their weight.
     pub preferred: Vec<(u8, Term)>,
-    /// Taints that do not matter.
+    /// Taints that are tolerated.
     pub tolerations: Vec<Toleration>,
     /// Requests.
     pub requests: ResourceVector,
@@ -78,7 +78,7 @@ pub struct Merged {
     pub required: Vec<Term>,
     /// Terms that are better met, with their weight.
     pub preferred: Vec<(u8, Term)>,
-    /// Taints that do not matter.
+    /// Taints that are tolerated.
     pub tolerations: Vec<Toleration>,
     /// Requests.
     pub requests: ResourceVector,
@@ -103,7 +103,7 @@ pub struct Merged {
 pub struct RuntimeClass {
     /// Labels a node must have.
     pub node_selector: BTreeMap<String, String>,
-    /// Taints that do not matter.
+    /// Taints that are tolerated.
     pub tolerations: Vec<Toleration>,
 }
 

@@ -38,7 +38,7 @@ pub(super) fn claim(
     }
     let sliced = matches!(need.class, DeviceClass::Slice(_));
     if need.kind.name.is_some() && need.kind.nvlink {
-        return Err(unsupported(need, "no claim tells the links of a device whose model is in no table"));
+        return Err(unsupported(need, "no claim gives the links of a device whose model is not in the tables"));
     }
     if let Some(name) = &need.kind.name {
         selectors.push(one_of(words, name.claim_names(need.vendor)));
@@ -53,7 +53,7 @@ pub(super) fn claim(
             selectors.push(undivided(domain));
         }
         (None, Some(_)) if need.kind.name.is_some() => {
-            return Err(unsupported(need, "no device of this vendor tells its memory in claims"));
+            return Err(unsupported(need, "no device of this vendor publishes its memory in claims"));
         }
         (None, Some(asked)) => {
             let large = catalogue.products(need.vendor, Wanted { memory_gib: Some(asked), ..Wanted::default() });

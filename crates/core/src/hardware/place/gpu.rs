@@ -113,22 +113,22 @@ fn confidential(
     };
     if need.kind.name.is_some() {
         return without(
-            "its nodes do not tell the name of a device; name a model of the hardware configuration".to_owned(),
+            "its nodes do not publish the name of a device; name a model of the hardware configuration".to_owned(),
         );
     }
     let Some(model) = &need.kind.model else {
-        return without("its nodes do not tell the memory of a device; name a model".to_owned());
+        return without("its nodes do not publish the memory of a device; name a model".to_owned());
     };
     let all = vocabulary.catalogue.products(need.vendor, Wanted { model: Some(model), ..Wanted::default() });
     if need.products.as_ref() != Some(&all) {
-        return without(format!("its nodes do not tell the forms and sizes of {model}; name the model alone"));
+        return without(format!("its nodes do not publish the forms and sizes of {model}; name the model alone"));
     }
     if let Some(resource) = words.resource_by_model.get(model) {
         return Ok(Some(resource.clone()));
     }
     let Some(labels) = words.product_labels.get(model).filter(|labels| !labels.is_empty()) else {
         let (resources, labels) = ("confidentialGpu.resourceByModel", "confidentialGpu.productLabels");
-        return without(format!("the hardware configuration says nothing of {model} in `{resources}` or `{labels}`"));
+        return without(format!("the hardware configuration does not list {model} in `{resources}` or `{labels}`"));
     };
     placement.required.extend(labels.iter().map(|(key, value)| LabelExpr::equal(key.as_str(), value.as_str()).into()));
     Ok(words.resource.clone())
@@ -191,11 +191,11 @@ fn nobody_says(need: &ResolvedGpu, vocabulary: &Vocabulary) -> HardwareError {
     let catalogue = &vocabulary.catalogue;
     if let Some(name) = &need.kind.name {
         let why = if need.kind.memory_gib.is_some() || need.kind.nvlink {
-            "no label tells the memory or the links of a device whose model is in no table"
+            "no label gives the memory or the links of a device whose model is not in the tables"
         } else if name.label_values(need.vendor).is_empty() {
-            "its name is no value of a label"
+            "its name is not a valid label value"
         } else {
-            "the label families in use name devices from lists of their own"
+            "the label families in use name devices from their own lists"
         };
         return unsupported(vocabulary, format!("{} ({why})", kind(need)));
     }

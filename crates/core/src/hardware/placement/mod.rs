@@ -276,7 +276,7 @@ pub struct Placement {
     /// Conditions that are better met than not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preferred: Vec<Preference>,
-    /// Taints that do not matter.
+    /// Taints that are tolerated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
     /// Requests, which equal limits.

@@ -100,7 +100,7 @@ fn a_model_that_no_table_knows_is_a_whole_device_of_its_exact_name() {
     insta::assert_snapshot!(said(json!({"gpuType": "AMD Instinct MI400X", "gpuMemoryGiB": 192})), @"1 whole amd-Instinct MI400X-192gb");
     let needs = |kind: Value| serde_json::from_value(json!({"gpu": {"count": 1, "kind": kind}})).unwrap();
     let error = resolve(&needs(json!({"name": "Foo 3", "model": "a100"})), &Tables::default()).unwrap_err();
-    insta::assert_snapshot!(error, @"GPU name `Foo 3` stands beside a model, form words or a MIG profile");
+    insta::assert_snapshot!(error, @"GPU name `Foo 3` is given together with a model, form words or a MIG profile");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn virtual_machines_with_gpus() {
 #[test]
 fn labels_are_reported_and_never_repaired() {
     insta::assert_snapshot!(said(json!({"customLabels": {"my label": "x"}})), @"label key `my label` is not valid: character ' ' at position 3 is not allowed; use letters, digits, `-`, `_` and `.`; write `name` or `prefix/name`, for example `example.com/rack`");
-    insta::assert_snapshot!(said(json!({"customLabels": {"rack": "-7"}})), @"label rack: label value `-7` is not valid: '-' at position 1 stands at the start or end of the text, where only a letter or digit may stand; write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`");
+    insta::assert_snapshot!(said(json!({"customLabels": {"rack": "-7"}})), @"label rack: label value `-7` is not valid: '-' at position 1 is at the start or end of the text, where only a letter or digit is allowed; write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`");
     assert_eq!(of(json!({"customLabels": {"rack": ""}})).unwrap().labels["rack"], "");
 }
 

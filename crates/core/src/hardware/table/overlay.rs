@@ -87,7 +87,7 @@ fn rows<'de, D: Deserializer<'de>, K: Deserialize<'de> + Ord + fmt::Display, V: 
                 let row = map.next_value::<V>()?;
                 (self.0)(&key, &row).map_err(A::Error::custom)?;
                 if rows.contains_key(&key) {
-                    return Err(A::Error::custom(format!("`{key}` is there twice; keep one of them")));
+                    return Err(A::Error::custom(format!("`{key}` appears twice; keep one of them")));
                 }
                 rows.insert(key, row);
             }
@@ -109,14 +109,14 @@ fn not_weaker(kind: TeeKind, row: &TeeFile) -> Result<(), String> {
         row.narrowed_to.filter(|other| other.is_none_or(|other| other == kind || !other.serves(kind)))
     {
         return Err(format!(
-            "tee.kinds.{kind}: narrowedTo `{other}` is no stronger kind that serves {kind}; leave it out or name one"
+            "tee.kinds.{kind}: narrowedTo `{other}` is not a stronger kind that serves {kind}; leave it out or name one"
         ));
     }
     // The built-in rows of these have no class, for a stronger kind serves them.
     let bare = matches!(kind, TeeKind::Sev | TeeKind::SevEs) && !matches!(row.runtime_class, Some(Some(_)));
     if row.labels.is_some() && row.narrowed_to.is_none() && bare {
         return Err(format!(
-            "tee.kinds.{kind}: labels of its own need a runtimeClass, or its work would run in no virtual machine; name the \
+            "tee.kinds.{kind}: its own labels need a runtimeClass, otherwise its work would not run in a virtual machine; name the \
              class, for example kata-qemu-{kind}"
         ));
     }

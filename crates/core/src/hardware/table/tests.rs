@@ -86,11 +86,11 @@ fn no_row_of_a_file_weakens_a_need() {
     let error =
         |kind: &str, row: serde_json::Value| overlaid(json!({"tee": {"kinds": {kind: row}}})).unwrap_err().to_string();
     let labels = json!({"nfd": ["feature.node.kubernetes.io/cpu-security.sev.enabled"]});
-    insta::assert_snapshot!(error("sev", json!({"labels": labels})), @"tee.kinds.sev: labels of its own need a runtimeClass, or its work would run in no virtual machine; name the class, for example kata-qemu-sev");
-    insta::assert_snapshot!(error("sev-es", json!({"labels": labels, "runtimeClass": null})), @"tee.kinds.sev-es: labels of its own need a runtimeClass, or its work would run in no virtual machine; name the class, for example kata-qemu-sev-es");
-    insta::assert_snapshot!(error("sev-snp", json!({"narrowedTo": "sev"})), @"tee.kinds.sev-snp: narrowedTo `sev` is no stronger kind that serves sev-snp; leave it out or name one");
-    insta::assert_snapshot!(error("tdx", json!({"narrowedTo": "sgx"})), @"tee.kinds.tdx: narrowedTo `sgx` is no stronger kind that serves tdx; leave it out or name one");
-    insta::assert_snapshot!(error("tdx", json!({"narrowedTo": "tdx"})), @"tee.kinds.tdx: narrowedTo `tdx` is no stronger kind that serves tdx; leave it out or name one");
+    insta::assert_snapshot!(error("sev", json!({"labels": labels})), @"tee.kinds.sev: its own labels need a runtimeClass, otherwise its work would not run in a virtual machine; name the class, for example kata-qemu-sev");
+    insta::assert_snapshot!(error("sev-es", json!({"labels": labels, "runtimeClass": null})), @"tee.kinds.sev-es: its own labels need a runtimeClass, otherwise its work would not run in a virtual machine; name the class, for example kata-qemu-sev-es");
+    insta::assert_snapshot!(error("sev-snp", json!({"narrowedTo": "sev"})), @"tee.kinds.sev-snp: narrowedTo `sev` is not a stronger kind that serves sev-snp; leave it out or name one");
+    insta::assert_snapshot!(error("tdx", json!({"narrowedTo": "sgx"})), @"tee.kinds.tdx: narrowedTo `sgx` is not a stronger kind that serves tdx; leave it out or name one");
+    insta::assert_snapshot!(error("tdx", json!({"narrowedTo": "tdx"})), @"tee.kinds.tdx: narrowedTo `tdx` is not a stronger kind that serves tdx; leave it out or name one");
     // With both, its work runs in a virtual machine of its size.
     let file = json!({"tee": {"kinds": {"sev": {"labels": labels, "runtimeClass": "kata-qemu-sev"}}}});
     let tables = overlaid(file).unwrap();
@@ -114,7 +114,7 @@ fn a_vendor_is_named_in_any_case_and_once() {
     let error = |file| overlaid(file).unwrap_err().to_string();
     insta::assert_snapshot!(error(json!({"defaults": {"vendor": "ati"}})), @"unknown GPU vendor `ati`, allowed are nvidia, amd, intel");
     insta::assert_snapshot!(error(json!({"defaults": {"vendor": "amd", "defaultVendor": "intel"}})), @"duplicate field `vendor`");
-    insta::assert_snapshot!(error(json!({"gpu": {"vendors": {"Amd": {}, "amd": {}}}})), @"`amd` is there twice; keep one of them");
+    insta::assert_snapshot!(error(json!({"gpu": {"vendors": {"Amd": {}, "amd": {}}}})), @"`amd` appears twice; keep one of them");
 }
 
 #[test]
@@ -130,13 +130,13 @@ fn names_that_end_up_in_labels_and_claims_are_legal_or_refused() {
     let refused = |member, value| model(member, value).unwrap_err();
     insta::assert_snapshot!(refused("name", json!("")), @"product name `` is not valid: it is empty; use letters, digits, `-`, `_` and `.`");
     insta::assert_snapshot!(refused("name", json!("OURS (64GB)")), @"product name `OURS-(64GB)` is not valid: character '(' at position 6 is not allowed; use letters, digits, `-`, `_` and `.`");
-    insta::assert_snapshot!(refused("name", json!("OURS ")), @"product name `OURS-` is not valid: '-' at position 5 stands at the start or end of the text, where only a letter or digit may stand");
+    insta::assert_snapshot!(refused("name", json!("OURS ")), @"product name `OURS-` is not valid: '-' at position 5 is at the start or end of the text, where only a letter or digit is allowed");
     insta::assert_snapshot!(refused("name", json!("O".repeat(57))), @"product name `NVIDIA-OOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOO` is not valid: it is 64 bytes long, at most 63 are allowed");
     insta::assert_snapshot!(refused("memoryGib", json!(0)), @"memory of 0 GiB is out of range; use 1 to 4096");
     insta::assert_snapshot!(refused("memoryGib", json!(4097)), @"memory of 4097 GiB is out of range; use 1 to 4096");
     insta::assert_snapshot!(refused("karpenter", json!("")), @"label value `` is not valid: it is empty; use letters, digits, `-`, `_` and `.`");
     insta::assert_snapshot!(refused("karpenter", json!("a b")), @"label value `a b` is not valid: character ' ' at position 2 is not allowed; use letters, digits, `-`, `_` and `.`");
-    insta::assert_snapshot!(refused("gke", json!([{"value": "-x", "memoryGib": 8}])), @"label value `-x` is not valid: '-' at position 1 stands at the start or end of the text, where only a letter or digit may stand");
+    insta::assert_snapshot!(refused("gke", json!([{"value": "-x", "memoryGib": 8}])), @"label value `-x` is not valid: '-' at position 1 is at the start or end of the text, where only a letter or digit is allowed");
     insta::assert_snapshot!(refused("gke", json!([{"value": "x", "memoryGib": 5000}])), @"memory of 5000 GiB is out of range; use 1 to 4096");
     for (member, value) in [
         ("name", json!("RTX PRO 6000 Blackwell Max-Q Workstation Edition")),
@@ -151,7 +151,7 @@ fn names_that_end_up_in_labels_and_claims_are_legal_or_refused() {
         let model = json!({"vendor": "nvidia", "products": [product]});
         overlaid(json!({"gpu": {"models": {"ours": model}}})).map_err(|error| error.to_string())
     };
-    insta::assert_snapshot!(sliced(38).unwrap_err(), @"product name `OOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOO` is not valid: it is 38 bytes long, at most 37 are allowed beside its slices");
+    insta::assert_snapshot!(sliced(38).unwrap_err(), @"product name `OOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOO` is not valid: it is 38 bytes long, at most 37 are allowed with its slices");
     assert!(sliced(37).is_ok());
     let words = |row| overlaid(json!({"gpu": {"vendors": {"nvidia": row}}})).unwrap_err().to_string();
     insta::assert_snapshot!(words(json!({"productAttribute": "product-name"})), @"attribute `product-name` is not valid: character '-' at position 8 is not allowed; use letters, digits and `_`");

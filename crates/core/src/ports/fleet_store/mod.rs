@@ -71,7 +71,7 @@ impl From<Vec<Record>> for WriteBatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record {
-    /// A specification, before the first job that uses it. One that is stored already is left as it is.
+    /// A specification, before the first job that uses it. One that is already stored is left as it is.
     Spec(Box<NewSpec>),
     /// A new job; its spec is stored, or comes before it.
     JobNew(Box<JobRow>),
@@ -278,7 +278,7 @@ pub trait FleetStore: FleetReads {
     /// # Errors
     /// Nothing was written: Denied with reason [`FENCED`] when the epoch is not the newest; Fatal with reason
     /// [`FINAL_TWICE`] when a job or element already has an accepted final result; Invalid when a record names a job,
-    /// attempt or spec that is not stored, one that is stored already, a job id above 2⁶³ − 1, or a final state without
+    /// attempt or spec that is not stored, one that is already stored, a job id above 2⁶³ − 1, or a final state without
     /// `finished_at`; Capacity when the disk is full. Transient: it may or may not be written; a caller restores before it goes on.
     async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), Problem>;
 

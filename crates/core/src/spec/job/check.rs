@@ -93,19 +93,19 @@ impl Checker {
         }
         self.most(path, text.len() as u64, most as u64, "bytes");
         if let Some(ch) = text.chars().find(|ch| ch.is_control()) {
-            self.say(path, format!("holds {ch:?}; control characters are not allowed"));
+            self.say(path, format!("contains {ch:?}; control characters are not allowed"));
         }
     }
 
     /// A text for the system: no NUL, and no placeholder but the known ones.
     fn argument(&mut self, path: &str, text: &str) {
         if text.contains('\0') {
-            self.say(path, "holds a NUL, which no program can be given");
+            self.say(path, "contains a NUL, which cannot be passed to a program");
         }
         if let Some(word) = placeholder::unknown(text).filter(|_| self.placeholders) {
             let word = shown(word);
             let known = "use {{index}}, {{job}} or {{attempt}}, or `placeholders: false` (`--no-placeholders`) to pass every text as it is";
-            self.say(path, format!("`{{{{{word}}}}}` is no placeholder; {known}"));
+            self.say(path, format!("`{{{{{word}}}}}` is not a placeholder; {known}"));
         }
     }
 
@@ -124,7 +124,7 @@ impl Checker {
     /// A variable of the environment.
     fn variable(&mut self, path: &str, name: &str) {
         if name.is_empty() || name.contains(['=', '\0']) {
-            self.say(path, "is no name of a variable; use a text without `=` and NUL");
+            self.say(path, "is not a valid variable name; use a text without `=` and NUL");
         }
         if name.starts_with("ORLOP_") {
             self.say(path, "is reserved; `ORLOP_*` is set by the agent");
@@ -145,7 +145,7 @@ impl Checker {
         if let Some(id) = &spec.correlation_id {
             self.text("correlation_id", id, 128);
             if !id.is_ascii() {
-                self.say("correlation_id", "holds characters beyond ASCII; it travels in headers");
+                self.say("correlation_id", "contains non-ASCII characters; it is sent in headers");
             }
         }
         self.range("priority", u64::from(spec.priority), 0, 9);
@@ -164,7 +164,7 @@ impl Checker {
             }
         }
         match (spec.command.is_empty(), &spec.script) {
-            (false, Some(_)) => self.say("script", "stands beside a command; use one of the two"),
+            (false, Some(_)) => self.say("script", "is given together with a command; use one of the two"),
             (true, None) if spec.runtime == Runtime::Process && spec.step.is_none() => {
                 self.say("command", "is missing; use a command or a script");
             }
@@ -181,7 +181,7 @@ impl Checker {
                 self.say("script", "is empty");
             }
             if script.contains('\0') {
-                self.say("script", "holds a NUL, which no program can be given");
+                self.say("script", "contains a NUL, which cannot be passed to a program");
             }
         }
         if let Some(shell) = &spec.shell {
@@ -217,12 +217,12 @@ impl Checker {
                 SecretAs::Env => {
                     self.variable(&target, &secret.target);
                     if spec.env.contains_key(&secret.target) {
-                        self.say(&target, "is set in `env` already");
+                        self.say(&target, "is already set in `env`");
                     }
                 }
             }
             if !targets.insert((secret.given_as, &secret.target)) {
-                self.say(&target, "is the target of another secret already");
+                self.say(&target, "is already the target of another secret");
             }
         }
         self.artifacts(spec);
@@ -237,7 +237,7 @@ impl Checker {
             self.path(&format!("{path}.path"), &file.path);
             let wrong = |sha: &String| sha.len() != 64 || !sha.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
             if file.sha256.as_ref().is_some_and(wrong) {
-                self.say(format!("{path}.sha256"), "is no SHA-256; use 64 hexadecimal digits in lower case");
+                self.say(format!("{path}.sha256"), "is not a SHA-256 digest; use 64 lowercase hexadecimal digits");
             }
             if file.unpack && file.executable {
                 self.say(format!("{path}.executable"), "is for a file; an archive says which of its files can be run");
@@ -289,7 +289,7 @@ impl Checker {
         self.range("resources.gpus.count", u64::from(gpus.count), 0, u64::from(GpuNeed::MAX_COUNT));
         self.most("resources.gpus.any_of", gpus.any_of.len() as u64, KINDS_MAX as u64, "kinds");
         if gpus.count == 0 && !gpus.any_of.is_empty() {
-            self.say("resources.gpus.count", "is 0 beside kinds of GPUs; use 1 or more");
+            self.say("resources.gpus.count", "is 0 although kinds of GPUs are given; use 1 or more");
         }
         self.most("resources.extras", resources.extras.len() as u64, 8, "counters");
         let mut variables = BTreeMap::new();
@@ -406,7 +406,7 @@ impl Checker {
 
     fn array(&mut self, array: &Array, gang: bool) {
         if gang {
-            self.say("array", "stands beside a gang; use one of the two");
+            self.say("array", "is given together with a gang; use one of the two");
         }
         match (array.count, &array.indices) {
             (Some(count), None) => self.range("array.count", count, 1, ELEMENTS_MAX),

@@ -14,7 +14,7 @@ pub enum IndexError {
     #[error("is empty; use indices and ranges such as `0-99,200` or `0-10:2`")]
     Empty,
     /// A part is neither a number nor a range.
-    #[error("`{0}` is no index; use indices and ranges such as `0-99,200` or `0-10:2`, up to 4294967294")]
+    #[error("`{0}` is not an index; use indices and ranges such as `0-99,200` or `0-10:2`, up to 4294967294")]
     Part(String),
     /// A range ends before it begins.
     #[error("`{0}-{1}` ends before it begins; use `{1}-{0}`")]
@@ -165,7 +165,7 @@ mod tests {
     fn wrong_indices_say_what_is_wrong() {
         let error = |text: &str| text.parse::<Indices>().unwrap_err();
         insta::assert_snapshot!(error(" "), @"is empty; use indices and ranges such as `0-99,200` or `0-10:2`");
-        insta::assert_snapshot!(error("0-99,x"), @"`x` is no index; use indices and ranges such as `0-99,200` or `0-10:2`, up to 4294967294");
+        insta::assert_snapshot!(error("0-99,x"), @"`x` is not an index; use indices and ranges such as `0-99,200` or `0-10:2`, up to 4294967294");
         insta::assert_snapshot!(error("9-1"), @"`9-1` ends before it begins; use `1-9`");
         insta::assert_snapshot!(error("0-9,5"), @"index 5 is given twice; give each once");
         for bad in ["-", "1-", "-1", "1--2", "+1", "1,", "4294967295", "1-2-3"] {

@@ -52,7 +52,7 @@ pub(crate) const DEFAULT_GRACE_MS: u64 = 10_000;
 /// assert_eq!((spec.resources.cpu_m, spec.priority), (500, 5));
 /// let wrong = JobSpec::from_json(&serde_json::json!({"comand": ["make"], "priority": 12}));
 /// let errors = wrong.err().map(|errors| errors.to_string()).unwrap_or_default();
-/// assert!(errors.contains("comand: is no field; `command` is meant?"), "{errors}");
+/// assert!(errors.contains("comand: unknown field; did you mean `command`?"), "{errors}");
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -249,8 +249,8 @@ impl<'a> Object<'a> {
             known.sort_unstable();
             known.dedup();
             let message = match nearest(name, &known) {
-                Some(meant) => format!("is no field; `{meant}` is meant?"),
-                None => format!("is no field; known are {}", known.join(", ")),
+                Some(meant) => format!("unknown field; did you mean `{meant}`?"),
+                None => format!("unknown field; known fields: {}", known.join(", ")),
             };
             errors.add(self.below(&shown(name)), message);
         }

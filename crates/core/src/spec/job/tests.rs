@@ -301,7 +301,8 @@ fn the_schema_has_the_fields_that_are_read_and_no_other() {
             _ => wrong.clone(),
         };
         let errors = JobSpec::from_json(&at(path, inner)).unwrap_err();
-        let known = errors.list().iter().find_map(|error| error.message.split_once("known are ")).unwrap().1.to_owned();
+        let known =
+            errors.list().iter().find_map(|error| error.message.split_once("known fields: ")).unwrap().1.to_owned();
         let schema = described(path);
         let mut names: Vec<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
         names.sort_unstable();

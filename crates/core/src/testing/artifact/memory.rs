@@ -168,7 +168,7 @@ impl ArtifactStore for MemoryArtifacts {
     ) -> Result<(), Problem> {
         let mut state = lock(&self.state);
         if state.paths.contains_key(target) {
-            let message = format!("there is something at {} already", target.display());
+            let message = format!("{} already exists", target.display());
             return Err(Problem::new(Class::Exists, message));
         }
         let Stored { bytes, packed } =

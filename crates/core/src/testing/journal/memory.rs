@@ -101,12 +101,12 @@ impl FlowJournal for MemoryJournal {
                 record.namespace() == flow.namespace() && record.flow.metadata.name == flow.flow.metadata.name
             };
             if state.flows.values().any(named) {
-                let message = format!("flow `{}/{}` is there already", flow.namespace(), flow.flow.metadata.name);
+                let message = format!("flow `{}/{}` already exists", flow.namespace(), flow.flow.metadata.name);
                 return Err(Problem::new(Class::Exists, message));
             }
             match state.flows.entry(flow.uid.clone()) {
                 Entry::Occupied(_) => {
-                    Err(Problem::new(Class::Exists, format!("a flow with uid `{}` is there already", flow.uid)))
+                    Err(Problem::new(Class::Exists, format!("a flow with uid `{}` already exists", flow.uid)))
                 }
                 Entry::Vacant(place) => {
                     let stored = StoredFlow { record: flow.clone(), snapshot: None, entries: Vec::new(), last: 0 };

@@ -63,7 +63,7 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
     let hard = |cause: &Text| matches!(cause.as_ref(), reason::TERMINATED | reason::REPLACED);
     let halt = traces.skipped.or(reported_halt).or(by_policy).or(traces.cancelled.clone()).or(by_count.clone());
     for cause in halt.iter().chain(&traces.cancelled).chain(&traces.finally).chain(&by_count) {
-        add(cause.clone(), "the flow was told to end");
+        add(cause.clone(), "the flow was asked to stop");
     }
     if let Some(message) = last {
         add(reason::FINALLY_FAILED.into(), message);

@@ -209,12 +209,12 @@ fn a_suspended_flow_that_is_to_end_says_that_it_has_to_be_resumed() {
     stop(&mut flow, StopMode::Graceful);
     let since = flow.now;
     assert_eq!(flow.phase(), FlowPhase::Suspended);
-    let message = format!("Stopped: the flow was told to end; suspended since {since}; resume it to go on");
+    let message = format!("Stopped: the flow was asked to stop; suspended since {since}; resume it to go on");
     assert_eq!(flow.status().message, message);
     suspend(&mut flow, false, SuspendMode::Suspend);
     flow.succeed("a");
     assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, "Stopped"));
-    assert_eq!(flow.status().message, "Stopped: the flow was told to end");
+    assert_eq!(flow.status().message, "Stopped: the flow was asked to stop");
 }
 
 #[test]

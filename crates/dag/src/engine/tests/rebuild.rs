@@ -111,7 +111,7 @@ fn a_jobs_own_reason_is_not_taken_for_a_halt() {
         let status = flow.status();
         let mut flow = rebuilt(flow, &status, &[]);
         flow.succeed("b");
-        assert_eq!(flow.started(), ["c#1"], "the flow goes on");
+        assert_eq!(flow.started(), ["c#1"], "the flow continues");
         flow.succeed("c");
         assert_eq!(flow.phase(), phase);
         assert_eq!(flow.status().conditions.iter().any(|one| one.kind == "FailuresTolerated"), tolerated);

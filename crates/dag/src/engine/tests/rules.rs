@@ -78,7 +78,7 @@ fn others_read_what_a_failed_attempt_gave() {
         ..AttemptResult::default()
     };
     fail_as(&mut flow, "a", "NonZeroExit", gave("1"));
-    assert_eq!(flow.step("a").outputs, None, "it is tried again");
+    assert_eq!(flow.step("a").outputs, None, "retrying");
     flow.wait(1);
     fail_as(&mut flow, "a", "NonZeroExit", gave("2"));
     let outputs = flow.step("a").outputs.unwrap();

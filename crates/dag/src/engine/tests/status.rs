@@ -152,7 +152,7 @@ fn a_held_flow_that_is_told_to_end_shows_what_was_cut_off() {
         (1, 2, 1, 0)
     );
     assert_eq!((counts.completed_steps, counts.summary.as_str()), (4, "4/4"));
-    insta::assert_snapshot!(status.message, @"Terminated: the flow was told to end while it was held");
+    insta::assert_snapshot!(status.message, @"Terminated: the flow was asked to stop while it was held");
     let of = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind).unwrap();
     assert_eq!((of("Failed").status, of("Failed").reason.as_str()), (ConditionStatus::True, "Terminated"));
     assert_eq!((of("Ready").status, of("Ready").reason.as_str()), (ConditionStatus::False, "Terminated"));

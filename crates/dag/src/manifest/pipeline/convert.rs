@@ -135,7 +135,7 @@ fn count(value: Option<i64>, path: &Path<'_>, found: &mut Violations) -> Option<
     let value = value?;
     let count = u64::try_from(value).ok();
     if count.is_none() {
-        found.error("8", path, || (format!("{value} is negative"), "use 0 or more; 0 stands for the default"));
+        found.error("8", path, || (format!("{value} is negative"), "use 0 or more; 0 means the default"));
     }
     count
 }
@@ -221,7 +221,9 @@ fn environment(job: &Job, path: &Path<'_>, found: &mut Violations) -> (Vec<Value
 
 fn variable_name(name: &str, path: &Path<'_>, found: &mut Violations) {
     if name.is_empty() || name.contains(['=', '\0']) {
-        found.error("8", path, || (format!("{} is no name of a variable", shown(name)), "use letters, digits and `_`"));
+        found.error("8", path, || {
+            (format!("{} is not a valid variable name", shown(name)), "use letters, digits and `_`")
+        });
     }
 }
 

@@ -147,7 +147,7 @@ pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<(JobFlow, Names)>
             (Some((flow, names)), found)
         }
         Err(error) => {
-            found.error("8", &Path::ROOT, || format!("the document is no pipeline: {error}"));
+            found.error("8", &Path::ROOT, || format!("the document is not a pipeline: {error}"));
             (None, found)
         }
     }

@@ -164,27 +164,27 @@ fn wrong_members_are_refused_with_their_own_names() {
     ");
     insta::assert_snapshot!(errors(&pipeline(json!({"command": [], "timeout_ms": -1, "retries": -2, "resources": {"cpu_m": -1, "memory_mb": 1.5}, "env": {"A": 1}}))), @r#"
     error[8] steps[0].job_spec.command: the command is empty (list the program and its arguments; there is no shell around them)
-    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 stands for the default)
-    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 stands for the default)
-    error[8] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 stands for the default)
+    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 means the default)
     error[8] steps[0].job_spec.resources.memory_mb: expected a whole number of 64 bits, found the number 1.5
     error[8] steps[0].job_spec.env.A: expected text, found the number 1 (put it in quotes: "1")
     "#);
     insta::assert_snapshot!(errors(&pipeline(json!({"command": [], "timeout_ms": -1, "retries": -2, "resources": {"cpu_m": -1, "gpu": -1}, "env": {"A=B": "x", "": "y"}}))), @r#"
     error[8] steps[0].job_spec.command: the command is empty (list the program and its arguments; there is no shell around them)
-    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 stands for the default)
-    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 stands for the default)
-    error[8] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 stands for the default)
-    error[8] steps[0].job_spec.resources.gpu: -1 is negative (use 0 or more; 0 stands for the default)
-    error[8] steps[0].job_spec.env["A=B"]: `A=B` is no name of a variable (use letters, digits and `_`)
-    error[8] steps[0].job_spec.env[""]: `` is no name of a variable (use letters, digits and `_`)
+    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.resources.gpu: -1 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.env["A=B"]: `A=B` is not a valid variable name (use letters, digits and `_`)
+    error[8] steps[0].job_spec.env[""]: `` is not a valid variable name (use letters, digits and `_`)
     "#);
     insta::assert_snapshot!(errors(&pipeline(json!({"secret_refs": ["", "a/", "/b", "X=y", "=a/b", "a/key", "KEY=a/c"]}))), @"
     error[8] steps[0].job_spec.secret_refs[0]: `` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
     error[8] steps[0].job_spec.secret_refs[1]: `a/` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
     error[8] steps[0].job_spec.secret_refs[2]: `/b` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
     error[8] steps[0].job_spec.secret_refs[3]: `X=y` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
-    error[8] steps[0].job_spec.secret_refs[4]: `` is no name of a variable (use letters, digits and `_`)
+    error[8] steps[0].job_spec.secret_refs[4]: `` is not a valid variable name (use letters, digits and `_`)
     error[8] steps[0].job_spec.secret_refs[6]: the variable `KEY` is set twice (write OTHER_NAME=secret/key)
     ");
     insta::assert_snapshot!(errors(&json!({"name": "p", "steps": []})), @"error[1.2] steps: the flow has no steps (list at least one step)");

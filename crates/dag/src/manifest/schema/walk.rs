@@ -234,7 +234,7 @@ fn help<'d, D: Data<'d>>(value: D, kind: Kind, path: &Path<'_>) -> Option<String
         }
         (Outer::One, Base::Int32 | Base::Int64 | Base::Number, Shape::Str(text)) => {
             if text.contains("{{") || text.contains("${") {
-                return Some("placeholders stand inside texts only; write the number itself".to_owned());
+                return Some("placeholders are allowed inside texts only; write the number itself".to_owned());
             }
             let text = text.trim();
             let unquoted = text.parse::<f64>().ok().map(|_| format!("remove the quotes: {text}"));
@@ -253,7 +253,7 @@ fn help<'d, D: Data<'d>>(value: D, kind: Kind, path: &Path<'_>) -> Option<String
         (Outer::List, _, Shape::Seq) => None,
         (Outer::List, _, _) => Some("write a list: one item per line, each after `- `, or [a, b]".to_owned()),
         (Outer::Map, _, Shape::Seq) | (Outer::One, Base::Object(_), Shape::Seq) => {
-            Some("remove the `- `: the fields stand directly below this one".to_owned())
+            Some("remove the `- `: the fields belong directly below this one".to_owned())
         }
         _ => None,
     }
@@ -323,9 +323,9 @@ mod tests {
   suspend: 5
 kind: JobFlow
 "), @"
-        error[syntax] : the key `name` is there twice, first in line 6 (remove one of them)
-        error[syntax] : the key `suspend` is there twice, first in line 5 (remove one of them)
-        error[syntax] : the key `kind` is there twice, first in line 2 (remove one of them)
+        error[syntax] : the key `name` appears twice, first in line 6 (remove one of them)
+        error[syntax] : the key `suspend` appears twice, first in line 5 (remove one of them)
+        error[syntax] : the key `kind` appears twice, first in line 2 (remove one of them)
         ");
     }
 }

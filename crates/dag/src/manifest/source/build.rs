@@ -187,7 +187,7 @@ impl<'s> Builder<'s> {
     fn alias(&mut self, anchor: usize, range: Range<usize>) {
         let Some(&Anchor { id, measure }) = self.anchors.get(&anchor) else {
             self.problem("syntax", range.clone(), || {
-                Note::new("the alias stands inside the very value it names", Some("write the value out".to_owned()))
+                Note::new("the alias is inside the value it names", Some("write the value out".to_owned()))
             });
             let id = self.node(&range, Kind::Null);
             return self.finish(id, 0, Measure { nodes: 1, height: 0 });
@@ -214,10 +214,7 @@ impl<'s> Builder<'s> {
         let written = self.source.nodes.len() as u64;
         if nodes > FREE.saturating_add(written.saturating_mul(SHARE)) {
             let start = self.source.nodes.get(id as usize).map_or(0, |node| node.start as usize);
-            self.stop(
-                start..start,
-                format!("{written} values that are written stand for more than {nodes} by their aliases"),
-            );
+            self.stop(start..start, format!("{written} values expand to more than {nodes} through their aliases"));
         } else if nodes.max(written) > self.nodes {
             let limit = self.nodes;
             let start = self.source.nodes.get(id as usize).map_or(0, |node| node.start as usize);

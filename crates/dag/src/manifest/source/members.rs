@@ -78,7 +78,7 @@ impl Builder<'_> {
         self.problem("syntax", raw.start as usize..raw.end as usize, || {
             let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
             Note::new(
-                format!("the key {name} is there twice, first in line {line}"),
+                format!("the key {name} appears twice, first in line {line}"),
                 Some("remove one of them".to_owned()),
             )
         });

@@ -14,10 +14,7 @@ pub(super) fn explained(kind: &ErrorKind, depth: usize) -> Note {
         ErrorKind::UnknownAnchor => {
             return Note::new(
                 "the alias names an anchor that is not defined before it",
-                Some(
-                    "define it with `&name` above, or quote the text if it begins with `*` on its own account"
-                        .to_owned(),
-                ),
+                Some("define it with `&name` above, or quote the text if the `*` is part of it".to_owned()),
             );
         }
         ErrorKind::TabNotAllowed

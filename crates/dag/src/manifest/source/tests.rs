@@ -197,12 +197,12 @@ fn errors_in_aliases_tags_and_keys_say_where_and_what_to_do() {
       |
     1 | a: *nowhere
       |    ^
-      = help: define it with `&name` above, or quote the text if it begins with `*` on its own account
+      = help: define it with `&name` above, or quote the text if the `*` is part of it
 
     1 error
     ");
     insta::assert_snapshot!(errors("a: &a [*a]\n"), @"
-    error[syntax]: the alias stands inside the very value it names
+    error[syntax]: the alias is inside the value it names
      --> f.yaml:1:8
       |
     1 | a: &a [*a]
@@ -267,7 +267,7 @@ fn errors_in_aliases_tags_and_keys_say_where_and_what_to_do() {
 #[test]
 fn repeated_keys_name_both_lines() {
     insta::assert_snapshot!(errors("name: a\nspec:\n  x: 1\n  w: 2\n  x: 3\n"), @"
-    error[syntax]: the key `x` is there twice, first in line 3
+    error[syntax]: the key `x` appears twice, first in line 3
      --> f.yaml:5:3
       |
     5 |   x: 3
@@ -354,7 +354,7 @@ fn expansion_by_aliases_counts_as_size() {
     for n in 1..10 {
         text += &format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 10].join(", "));
     }
-    assert!(errors(&text).contains("19 values that are written stand for more than"), "{}", errors(&text));
+    assert!(errors(&text).contains("19 values expand to more than"), "{}", errors(&text));
     let mut text = String::from("m: &m {a: 1, b: 2, c: 3}\nlist:\n");
     text += &"- {<<: *m}\n".repeat(100_000);
     assert_eq!(errors(&text), "no violations");
@@ -380,7 +380,7 @@ fn long_lines_are_shown_in_part() {
         (0..200).map(|n| format!("\"x{n}\": 0")).collect::<Vec<_>>().join(", ")
     );
     insta::assert_snapshot!(errors(&text), @r#"
-    error[syntax]: the key `a` is there twice, first in line 1
+    error[syntax]: the key `a` appears twice, first in line 1
      --> f.yaml:1:26
       |
     1 | {"k": [1, 2, 3], "a": 1, "a": 2, "x0": 0, "x1": 0, "x2": 0, "x3": 0, "x4…

@@ -21,7 +21,7 @@ pub(super) fn check(check: &Check<'_>, job: &Value, path: &Path<'_>, found: &mut
     let containers = path.field("containers");
     for (index, _) in list(pod, "containers").enumerate().skip(1) {
         found.error("V22", &containers.index(index), || {
-            ("a step outside Kubernetes has one container", "make it a step of its own, or run the flow on Kubernetes")
+            ("a step outside Kubernetes has one container", "make it a separate step, or run the flow on Kubernetes")
         });
     }
     for field in ["containers", "initContainers"] {
@@ -51,7 +51,7 @@ impl Check<'_> {
     fn container(&self, container: &Value, path: &Path<'_>, found: &mut Violations) {
         if !self.docker && list(container, "command").next().is_none() {
             found.error("V22", &path.field("command"), || {
-                ("a plain process needs a command: there is no image whose entry point could run", "write `command`")
+                ("a plain process needs a command: there is no image with an entry point", "write `command`")
             });
         }
         let image = container.get("image").and_then(Value::as_str).is_some_and(|image| !image.is_empty());

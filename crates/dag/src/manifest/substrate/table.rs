@@ -106,7 +106,7 @@ const JOB: &[Row] = &[
     refused("backoffLimitPerIndex", When::Set, "only Kubernetes counts retries per index"),
     honoured("completionMode"),
     honoured("completions"),
-    refused("managedBy", When::Set, "no other controller is there"),
+    refused("managedBy", When::Set, "there is no other controller"),
     refused("maxFailedIndexes", When::Set, "only Kubernetes counts retries per index"),
     honoured("parallelism"),
     inside("podFailurePolicy"),
@@ -116,7 +116,7 @@ const JOB: &[Row] = &[
     ignored("podFailurePolicy.rules.onPodConditions", When::Filled, "there are no pod conditions"),
     ignored("podReplacementPolicy", When::Set, "a pod is always replaced after it is gone"),
     refused("successPolicy", When::Set, "only Kubernetes decides success by index"),
-    ignored("suspend", When::True, "nobody would resume the Job"),
+    ignored("suspend", When::True, "nothing would resume the Job"),
     inside("template"),
     honoured("template.metadata"),
     inside("template.spec"),
@@ -129,7 +129,7 @@ const POD: &[Row] = &[
     inside("affinity"),
     placement("affinity.nodeAffinity"),
     inside("containers"),
-    refused("ephemeralContainers", When::Filled, "nobody debugs a step from inside"),
+    refused("ephemeralContainers", When::Filled, "steps are not debugged interactively"),
     docker_only("hostAliases"),
     privilege("hostIPC", When::True),
     privilege("hostNetwork", When::True),
@@ -141,7 +141,7 @@ const POD: &[Row] = &[
     placement("priorityClassName"),
     refused("resourceClaims", When::Filled, "devices are claimed on Kubernetes only"),
     honoured("restartPolicy"),
-    refused("schedulingGates", When::Filled, "nobody would open the gates"),
+    refused("schedulingGates", When::Filled, "nothing would open the gates"),
     inside("securityContext"),
     honoured("securityContext.fsGroup"),
     honoured("securityContext.runAsGroup"),
@@ -194,7 +194,7 @@ const CONTAINER: &[Row] = &[
 ];
 
 /// Fields of init containers only.
-const INIT: &[Row] = &[refused("restartPolicy", When::Always, "a step has no containers beside its own")];
+const INIT: &[Row] = &[refused("restartPolicy", When::Always, "a step has only one container")];
 
 /// The row of a key.
 pub(super) fn row(key: &str) -> Option<&'static Row> {

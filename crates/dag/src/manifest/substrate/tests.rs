@@ -61,7 +61,7 @@ fn processes_ignore_what_needs_a_container() {
 #[test]
 fn processes_need_a_command() {
     let silent = json!({"name": "main", "image": "busybox"});
-    insta::assert_snapshot!(pod(&Target::local(Runtime::Process), "containers.0", silent.clone()), @"error[V22] spec.steps[0].template.spec.template.spec.containers[0].command: a plain process needs a command: there is no image whose entry point could run (write `command`)");
+    insta::assert_snapshot!(pod(&Target::local(Runtime::Process), "containers.0", silent.clone()), @"error[V22] spec.steps[0].template.spec.template.spec.containers[0].command: a plain process needs a command: there is no image with an entry point (write `command`)");
     assert_eq!(pod(&Target::local(Runtime::Docker), "containers.0", silent), "");
 }
 
@@ -101,9 +101,9 @@ fn privileges_need_permission_and_containers() {
 fn what_no_target_can_do_is_refused() {
     let docker = Target::local(Runtime::Docker);
     let side = json!([{"name": "main", "image": "b"}, {"name": "side", "image": "b"}]);
-    insta::assert_snapshot!(pod(&docker, "containers", side), @"error[V22] spec.steps[0].template.spec.template.spec.containers[1]: a step outside Kubernetes has one container (make it a step of its own, or run the flow on Kubernetes)");
-    insta::assert_snapshot!(pod(&docker, "initContainers", json!([{"name": "i", "image": "b", "restartPolicy": "Always"}])), @"error[V22] spec.steps[0].template.spec.template.spec.initContainers[0].restartPolicy: `restartPolicy` is not possible with a container engine: a step has no containers beside its own (remove it, or run the flow on Kubernetes)");
-    insta::assert_snapshot!(pod(&docker, "schedulingGates", json!([{"name": "g"}])), @"error[V22] spec.steps[0].template.spec.template.spec.schedulingGates: `schedulingGates` is not possible with a container engine: nobody would open the gates (remove it, or run the flow on Kubernetes)");
+    insta::assert_snapshot!(pod(&docker, "containers", side), @"error[V22] spec.steps[0].template.spec.template.spec.containers[1]: a step outside Kubernetes has one container (make it a separate step, or run the flow on Kubernetes)");
+    insta::assert_snapshot!(pod(&docker, "initContainers", json!([{"name": "i", "image": "b", "restartPolicy": "Always"}])), @"error[V22] spec.steps[0].template.spec.template.spec.initContainers[0].restartPolicy: `restartPolicy` is not possible with a container engine: a step has only one container (remove it, or run the flow on Kubernetes)");
+    insta::assert_snapshot!(pod(&docker, "schedulingGates", json!([{"name": "g"}])), @"error[V22] spec.steps[0].template.spec.template.spec.schedulingGates: `schedulingGates` is not possible with a container engine: nothing would open the gates (remove it, or run the flow on Kubernetes)");
     insta::assert_snapshot!(pod(&docker, "resourceClaims", json!([{"name": "g"}])), @"error[V22] spec.steps[0].template.spec.template.spec.resourceClaims: `resourceClaims` is not possible with a container engine: devices are claimed on Kubernetes only (remove it, or run the flow on Kubernetes)");
     insta::assert_snapshot!(pod(&docker, "containers.0.volumeDevices", json!([{"name": "v", "devicePath": "/d"}])), @"error[V22] spec.steps[0].template.spec.template.spec.containers[0].volumeDevices: `volumeDevices` is not possible with a container engine: steps get files, not block devices (remove it, or run the flow on Kubernetes)");
     assert_eq!(pod(&docker, "ephemeralContainers", json!([])), "");
@@ -213,7 +213,7 @@ fn job_fields_off_kubernetes() {
     ] {
         assert_eq!(job(&docker, field, value), "", "{field}");
     }
-    insta::assert_snapshot!(job(&docker, "suspend", json!(true)), @"warning[4.2] spec.steps[0].template.spec.suspend: `suspend` is ignored by a container engine: nobody would resume the Job");
+    insta::assert_snapshot!(job(&docker, "suspend", json!(true)), @"warning[4.2] spec.steps[0].template.spec.suspend: `suspend` is ignored by a container engine: nothing would resume the Job");
     insta::assert_snapshot!(job(&docker, "podReplacementPolicy", json!("Failed")), @"warning[4.2] spec.steps[0].template.spec.podReplacementPolicy: `podReplacementPolicy` is ignored by a container engine: a pod is always replaced after it is gone");
     insta::assert_snapshot!(job(&docker, "podFailurePolicy", json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]})), @"warning[4.2] spec.steps[0].template.spec.podFailurePolicy.rules[0].onPodConditions: `onPodConditions` is ignored by a container engine: there are no pod conditions");
     for (field, value) in [
@@ -225,7 +225,7 @@ fn job_fields_off_kubernetes() {
         let text = job(&docker, field, value);
         assert!(text.starts_with("error[V22]"), "{field}: {text}");
     }
-    insta::assert_snapshot!(job(&docker, "managedBy", json!("x/y")), @"error[V22] spec.steps[0].template.spec.managedBy: `managedBy` is not possible with a container engine: no other controller is there (remove it, or run the flow on Kubernetes)");
+    insta::assert_snapshot!(job(&docker, "managedBy", json!("x/y")), @"error[V22] spec.steps[0].template.spec.managedBy: `managedBy` is not possible with a container engine: there is no other controller (remove it, or run the flow on Kubernetes)");
 }
 
 #[test]

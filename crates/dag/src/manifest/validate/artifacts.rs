@@ -47,7 +47,7 @@ fn movable(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let (what, place) = match files {
         _ if !at.step.input_artifacts().is_empty() => ("artifacts", at.path.field("inputs")),
         _ if !at.step.output_artifacts().is_empty() => ("artifacts", at.path.field("outputs")),
-        1 if own => ("an output file beside a `terminationMessagePath` of its own", at.path.field("outputs")),
+        1 if own => ("an output file together with its own `terminationMessagePath`", at.path.field("outputs")),
         0 | 1 => return,
         _ => ("several output files", at.path.field("outputs")),
     };
@@ -56,8 +56,7 @@ fn movable(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
             "the step {} has {what}, and this operator was started without --helper-image and --artifact-url, so nothing moves them",
             shown(&at.step.name)
         );
-        let help = "give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set \
-                    artifacts.helperImage";
+        let help = "set both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage";
         (message, help)
     });
 }
@@ -149,7 +148,9 @@ fn url(http: &HttpSource, path: &Path<'_>, found: &mut Violations) {
         .map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {
         None => {
-            found.error("V10", path, || (format!("{} is no http or https URL", shown(url)), "begin it with https://"));
+            found.error("V10", path, || {
+                (format!("{} is not an http or https URL", shown(url)), "begin it with https://")
+            });
         }
         Some("") => found.error("V10", path, || format!("the URL {} names no host", shown(url))),
         Some(_) if url.contains(|c: char| c.is_whitespace() && !url.contains("{{") || c.is_control()) => {

@@ -48,7 +48,7 @@ fn check_variables(container: &Value, list: &Path<'_>, found: &mut Violations) {
         let Some(name) = variable.get("name").and_then(Value::as_str) else { continue };
         if name.is_empty() || name.contains(['=', '\0']) {
             found.error("V15", &list.index(index).field("name"), || {
-                (format!("{} is no name of a variable", shown(name)), "use a name without `=`, such as LEVEL")
+                (format!("{} is not a valid variable name", shown(name)), "use a name without `=`, such as LEVEL")
             });
         }
     }

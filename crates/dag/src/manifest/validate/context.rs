@@ -33,7 +33,7 @@ pub struct Limits {
     pub items: usize,
     /// Bytes of the stored object; no limit when absent.
     pub bytes: Option<usize>,
-    /// Refuse what is otherwise only warned about: unknown template fields, fields the target ignores.
+    /// Treat warnings as errors: unknown template fields, fields the target ignores.
     pub strict: bool,
     /// Containers need no image: the flow does not run on Kubernetes, where steps without one are processes, or a default
     /// image is configured.

@@ -62,7 +62,7 @@ impl Foreign<'_> {
             _ => "what another step gave is an input with `valueFrom.jsonPath: STEP:$.outputs.NAME`",
         };
         Note::new(
-            format!("{} is no placeholder here: the text stays as it is", shown(self.text)),
+            format!("{} is not a placeholder here; the text is kept as it is", shown(self.text)),
             Some(help.to_owned()),
         )
     }

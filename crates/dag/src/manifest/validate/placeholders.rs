@@ -172,12 +172,14 @@ impl Check<'_> {
 
 fn secret(name: &str) -> Note {
     let help = "use it in env values of a container";
-    Note::new(format!("the parameter {} is a secret and may not stand here", shown(name)), Some(help.to_owned()))
+    Note::new(format!("the parameter {} is a secret and is not allowed here", shown(name)), Some(help.to_owned()))
 }
 
 fn seen_by_all(name: &str) -> Note {
-    let message =
-        format!("the secret parameter {} stands in a command line, which others on its machine can read", shown(name));
+    let message = format!(
+        "the secret parameter {} is used in a command line, which other users of its machine can read",
+        shown(name)
+    );
     Note::new(message, Some("use it in env values, and name the variable in the command".to_owned()))
 }
 

@@ -85,7 +85,7 @@ fn exit_codes(codes: &OnExitCodes, path: &Path<'_>, found: &mut Violations) {
         found.error("1.2", &list, || ("the rule lists no exit code", "list at least one"));
     }
     for (index, value) in codes.values.iter().enumerate().filter(|(_, value)| !(0..=255).contains(*value)) {
-        found.error("1.2", &list.index(index), || (format!("{value} is no exit code"), "exit codes are 0 to 255"));
+        found.error("1.2", &list.index(index), || (format!("{value} is not an exit code"), "exit codes are 0 to 255"));
     }
 }
 

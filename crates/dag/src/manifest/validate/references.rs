@@ -89,9 +89,10 @@ pub(super) fn document(
         });
     } else if !rest.trim().is_empty() && context.step(name).is_some_and(|(step, _)| !step.is_fan_out()) {
         found.error("V8", path, || {
-            let message = format!("the output {} of the step {} is text, which has no members", shown(output), shown(name));
+            let message =
+                format!("the output {} of the step {} is text, which has no members", shown(output), shown(name));
             let help = format!(
-                "read it whole, or give the part an output of its own in {}, such as `jsonPath: $.termination.json.NAME`",
+                "read it whole, or give the part its own output in {}, such as `jsonPath: $.termination.json.NAME`",
                 shown(name)
             );
             Note::new(message, Some(help))

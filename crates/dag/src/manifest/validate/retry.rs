@@ -28,7 +28,7 @@ fn check_backoff(backoff: &BackoffSpec, path: &Path<'_>, found: &mut Violations)
     }
     at_least(found, &path.field("factor"), backoff.factor, 1.0);
     if let Some(jitter) = backoff.jitter.filter(|jitter| !(0.0..=1.0).contains(jitter)) {
-        found.error("1.2", &path.field("jitter"), || (format!("{jitter} is no share"), "use 0 to 1"));
+        found.error("1.2", &path.field("jitter"), || (format!("{jitter} is not a fraction"), "use 0 to 1"));
     }
     let base = duration(backoff.duration.as_deref(), &path.field("duration"), found);
     let ceiling = duration(backoff.max_duration.as_deref(), &path.field("maxDuration"), found);
@@ -53,7 +53,7 @@ fn duration(text: Option<&str>, path: &Path<'_>, found: &mut Violations) -> Resu
     match text.parse::<GoDuration>().map(GoDuration::get) {
         Err(error) => found.error("1.2", path, || Note::of(&error)),
         Ok(duration) if duration.is_zero() => {
-            found.error("1.2", path, || ("a delay of nothing", "use a duration above 0, or leave it out for 1s"));
+            found.error("1.2", path, || ("a delay of zero", "use a duration above 0, or leave it out for 1s"));
         }
         Ok(duration) if duration > Duration::from_secs(HOURS_MAX * 3600) => {
             found.error("1.2", path, || ("the delay is too long", format!("use at most {HOURS_MAX}h")));

@@ -88,7 +88,7 @@ fn kind(at: At<'_>, found: &mut Violations) {
     }
     if at.finally && at.step.is_manual() {
         found.error("1.2", &at.path.field("type"), || {
-            ("a Manual step cannot stand in `finally`", "move it to `steps`: cleaning up does not wait for people")
+            ("a Manual step is not allowed in `finally`", "move it to `steps`: cleaning up does not wait for people")
         });
     }
 }
@@ -179,7 +179,7 @@ fn fan_out(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     }
     if step.parallelism.is_some() && !step.is_fan_out() {
         found.error("1.2", &at.path.field("parallelism"), || {
-            let help = "remove it; the Job's own parallelism stands in template.spec, the flow's in executionPolicy";
+            let help = "remove it; the Job's own parallelism belongs in template.spec, the flow's in executionPolicy";
             ("`parallelism` of a step limits fan-out instances, and this step does not fan out", help)
         });
     }

@@ -36,7 +36,7 @@ pub enum PathError {
         text: String,
     },
     /// What stands before the colon is not a step name.
-    #[error("what stands before `:` does not name a step: {0}")]
+    #[error("the text before `:` is not the name of a step: {0}")]
     Step(#[from] IdError),
     /// More bytes than the limit.
     #[error("the path is {len} bytes long; use at most {PATH_MAX}")]
@@ -80,7 +80,7 @@ pub enum TypeFault {
     #[error("the result of `{0}` must be compared, as in `{0}(…) > 0`")]
     Uncompared(&'static str),
     /// A function that gives true or false stands where a value is needed.
-    #[error("`{0}` gives no value; use it as a test of its own")]
+    #[error("`{0}` gives no value; use it as a test by itself")]
     NoValue(&'static str),
     /// An argument that may be several values where one is needed.
     #[error("an argument of `{0}` must be a literal, a path to one value such as `@.name`, or a function's value")]

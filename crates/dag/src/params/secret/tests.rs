@@ -165,7 +165,7 @@ fn secrets_are_refused_everywhere_else_with_the_field() {
         assert_eq!(listed, [Use { name: "token", field: field.to_owned() }]);
         assert_eq!(misplaced_secrets(&refused, &|_| false), []);
     }
-    insta::assert_snapshot!(refusal(&job(&json!({"image": "a:${parameters.token}"}))), @"spec.template.spec.containers[0].image: parameter `token` is a secret and may not stand here; use it in a variable of a container (`env`)");
+    insta::assert_snapshot!(refusal(&job(&json!({"image": "a:${parameters.token}"}))), @"spec.template.spec.containers[0].image: parameter `token` is a secret and is not allowed here; use it in a variable of a container (`env`)");
 }
 
 #[test]

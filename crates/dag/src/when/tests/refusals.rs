@@ -42,7 +42,7 @@ fn nothing_outside_the_language_is_accepted() {
     "build": unknown word `build` at byte 0; write steps.build.phase for the step's phase
     "env == 'prod'": unknown word `env` at byte 0; write parameters.env
     "item == 'x'": unknown word `item` at byte 0; write parameters.item
-    "always && true": unknown word `always` at byte 0; `always` stands alone, without operators
+    "always && true": unknown word `always` at byte 0; `always` must be used alone, without operators
     "steps": `steps` is not a value at byte 0; write steps.NAME.phase
     "steps.build": step `build` is not a value at byte 0; name a field: .phase, .reason, .retryCount or .outputs.NAME
     "steps.": a step name is missing at byte 6; write steps.NAME.phase or steps["NAME"].phase
@@ -137,7 +137,7 @@ fn unknown_signs_and_unbalanced_pairs_are_refused() {
     "1e == 1": not a number in the range of ints and doubles at byte 0; ints have 64 bits
     "9223372036854775808 > 0": not an int of 64 bits at byte 0; ints end at 9223372036854775807
     "1e999 > 0": not a number in the range of ints and doubles at byte 0; ints have 64 bits
-    "!-1 > 0": ! and - do not stand together at byte 1; ! is for true and false, - for numbers
+    "!-1 > 0": ! and - cannot be combined at byte 1; ! is for true and false, - for numbers
     "x.y": unknown word `x.y` at byte 0; put text in quotes; values are steps.…, parameters.… and flow.…
     "true // comment": expected a value, found `/` at byte 6
     "“a” == 'a'": unknown sign `“` at byte 0; quote text with ' or "

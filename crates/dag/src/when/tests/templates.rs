@@ -154,7 +154,7 @@ fn templates_refuse_unknown_words_and_unbalanced_blocks() {
     "{{if .StepStatus.build}}true{{end}}": step `build` is not a value at byte 22; its fields are .Phase, .Message and .RetryCount
     "{{if index .StepStatus \"build\"}}true{{end}}": a step is not a value at byte 5; add .Phase, .Message or .RetryCount after the parentheses
     "{{if .JobFlow.Labels}}true{{end}}": `.JobFlow.Labels` is not a value at byte 5; write index .JobFlow.Labels "KEY"
-    "{{if .JobFlow.Labels.app.io}}true{{end}}": `app.io` is no key that a path can name at byte 14; write index .JobFlow.Labels "KEY"
+    "{{if .JobFlow.Labels.app.io}}true{{end}}": `app.io` is not a key that a path can name at byte 14; write index .JobFlow.Labels "KEY"
     "{{if equal 1 1}}true{{end}}": unknown word `equal` in an action at byte 5; the functions are eq, ne, and, or, not, index; quote text with "
     "{{if .Values.x}}true{{end}}": unknown word `.Values.x` at byte 5; templates read .JobFlow and .StepStatus
     "{{if $x}}true{{end}}": unknown sign `$` in an action at byte 5; variables are not part of conditions; write "${parameters.NAME}" in quotes

@@ -202,10 +202,10 @@ fn a_decision_names_a_manual_step_stays_and_is_taken_by_whoever_asks() {
     let before = || started(|_| {});
     assert_eq!(said(&update(before(), approved(None))), "allowed");
     assert_eq!(said(&update(before(), approved(Some("ann")))), "allowed");
-    insta::assert_snapshot!(said(&update(before(), approved(Some("bob")))), @r#"422 metadata.annotations["approval.workflow.kube-zen.io/gate"]: `by` is not `ann`, who asks (leave the annotation out: it is written for you) [R20]"#);
+    insta::assert_snapshot!(said(&update(before(), approved(Some("bob")))), @r#"422 metadata.annotations["approval.workflow.kube-zen.io/gate"]: `by` is not `ann`, who sends the request (leave the annotation out: it is written for you) [R20]"#);
     let garbled = started(|flow| annotate(flow, "approval", "bob"));
     assert!(said(&update(before(), garbled)).starts_with("422 "));
-    insta::assert_snapshot!(said(&update(approved(Some("bob")), approved(None))), @r#"422 metadata.annotations["approval.workflow.kube-zen.io/gate"]: who has decided is taken out (leave it while the decision stands) [R20]"#);
+    insta::assert_snapshot!(said(&update(approved(Some("bob")), approved(None))), @r#"422 metadata.annotations["approval.workflow.kube-zen.io/gate"]: the name of the decision maker is removed (leave it while the decision stands) [R20]"#);
     // What somebody else has signed earlier does not stand in the way of another change.
     let mut labelled = approved(Some("bob"));
     labelled["metadata"]["labels"] = json!({"a": "b"});

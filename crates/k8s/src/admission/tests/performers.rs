@@ -49,7 +49,7 @@ fn what_cannot_be_translated_is_refused_with_what_to_do() {
     };
     insta::assert_snapshot!(refused(&json!({"hardwareRequirements": {"gpuType": "nvidia-a1000-nvlink"}})), @"422 spec: unknown GPU model `a1000`, did you mean a100, h100, a800?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x` [InvalidSpec]");
     insta::assert_snapshot!(refused(&json!({"hardwareRequirements": {"gpuType": "amd-mi300x", "gpuCount": 1}, "resources": {"limits": {"nvidia.com/gpu": "1"}}})), @"422 spec: resource nvidia.com/gpu is asked for, but the hardware asks for amd.com/gpu; remove the resource, hardwareRequirements asks for it [Conflict]");
-    insta::assert_snapshot!(refused(&json!({"hardwareRequirements": {"teeType": "cca", "teeRequired": true}})), @"422 spec: cca cannot be had on kubernetes; drop the need, or run on another substrate: openstack, docker or fleet [InvalidSpec]");
+    insta::assert_snapshot!(refused(&json!({"hardwareRequirements": {"teeType": "cca", "teeRequired": true}})), @"422 spec: cca is not available on kubernetes; drop the need, or run on another substrate: openstack, docker or fleet [InvalidSpec]");
     insta::assert_snapshot!(refused(&json!({"scheduling": {"nodeSelector": {"kubernetes.io/arch": "arm64"}}, "hardwareRequirements": {"teeType": "sgx", "teeRequired": true, "cpuArch": "amd64"}})), @"422 spec: label kubernetes.io/arch is asked to be arm64, but the hardware asks for amd64; remove the selector, or make it one of the values the hardware asks for [Conflict]");
     insta::assert_snapshot!(refused(&json!({"config": 7})), @"422 spec: cannot be read: invalid type: integer `7`, expected struct PerformerConfig [InvalidSpec]");
 }
@@ -71,14 +71,14 @@ fn what_may_surprise_is_a_warning() {
     let narrowed = create(&json!({"hardwareRequirements": {"teeType": "sev", "teeRequired": true}}));
     assert_eq!(
         warnings(&narrowed),
-        ["Narrowed: fewer nodes will do than asked for: the cluster has no words for the rest"]
+        ["Narrowed: fewer nodes match than requested: the cluster has no labels for the rest"]
     );
     let named = create(&json!({"hardwareRequirements": {"gpuType": "nvidia-a1000"}}));
     insta::assert_snapshot!(warnings(&named).join("; "), @"UnknownGpuModel: model `a1000` is not in Orlop's tables; it is matched by its exact name among devices of nvidia; did you mean a100, h100, a800?");
     let class = json!({"hardwareRequirements": {"teeType": "sgx", "teeRequired": true}, "scheduling": {"runtimeClass": "mine"}});
     assert_eq!(
         warnings(&create(&class)),
-        ["RuntimeClassOverridden: the runtime class of the spec takes the place of the derived one"]
+        ["RuntimeClassOverridden: the runtime class of the spec overrides the derived one"]
     );
 }
 

@@ -135,8 +135,8 @@ fn a_flow_that_a_changed_spec_holds_can_be_told_to_end() {
     assert_eq!((&failed["status"], &failed["reason"]), (&json!("True"), &json!("Terminated")));
     let about = reported(&env).into_iter().filter(|line| line.contains("Stopped") || line.contains("Failed"));
     insta::assert_snapshot!(about.collect::<Vec<_>>().join("\n"), @"
-    Normal FlowStopped: the flow was told to end: Terminated
-    Warning JobFlowFailed: Terminated: the flow was told to end while it was held
+    Normal FlowStopped: the flow was asked to stop: Terminated
+    Warning JobFlowFailed: Terminated: the flow was asked to stop while it was held
     ");
     let writes = env.writes().len();
     env.restart();

@@ -116,7 +116,7 @@ fn a_flow_that_cannot_be_repeated_is_refused_and_says_why() {
     insta::assert_snapshot!(refused(&mut env, other), @"retryOf: flow `etl` is not the one of uid `0000`; name the uid it has now");
     let mut none = again.clone();
     none["retryOf"]["name"] = json!("elt");
-    insta::assert_snapshot!(refused(&mut env, none), @"retryOf: there is no flow `elt` in this namespace (any more)");
+    insta::assert_snapshot!(refused(&mut env, none), @"retryOf: flow `elt` not found in this namespace");
     env.endless = vec!["slow"];
     env.submit("slow", json!({"steps": [job("slow")]}));
     env.settle();

@@ -260,7 +260,7 @@ fn a_job_that_a_queue_suspends_leaves_its_step_running_with_a_message() {
     env.settle();
     env.sleep(1);
     assert_eq!(shown(&env)["phase"], "Running");
-    insta::assert_snapshot!(shown(&env)["message"].as_str().unwrap(), @"Suspended: its Job is suspended by somebody else, such as a queue, and waits to be let run");
+    insta::assert_snapshot!(shown(&env)["message"].as_str().unwrap(), @"Suspended: its Job is suspended by another controller, such as a queue, and waits to be resumed");
     let writes = env.writes().len();
     env.restart();
     env.settle();

@@ -86,7 +86,7 @@ fn label_families_are_alternatives_of_one_clause() {
     let gke = json!({"gpu": {"labelFamilies": ["gke"]}});
     insta::assert_snapshot!(with(json!({"gpuType": "a100-80gb"}), gke.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"cloud.google.com/gke-accelerator":"nvidia-a100-80gb"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"cloud.google.com/gke-gpu-partition-size","operator":"DoesNotExist"},{"key":"cloud.google.com/gke-gpu-sharing-strategy","operator":"DoesNotExist"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     let error = given(&bare(), json!({"gpuType": "mig-1g.5gb"}), gke).unwrap_err();
-    insta::assert_snapshot!(error, @"nvidia-mig-1g.5gb cannot be had on kubernetes");
+    insta::assert_snapshot!(error, @"nvidia-mig-1g.5gb is not available on kubernetes");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn one_label_is_a_selector() {
 fn secure_execution_and_cca() {
     insta::assert_snapshot!(pod(json!({"teeType": "se"})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"s390x"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"ibm.feature.node.kubernetes.io/se","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.se.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"se","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-se"}"#);
     let error = given(&bare(), json!({"teeType": "cca"}), json!({})).unwrap_err();
-    insta::assert_snapshot!(error, @"cca cannot be had on kubernetes");
+    insta::assert_snapshot!(error, @"cca is not available on kubernetes");
     let file = json!({"tee": {"kinds": {"cca": {"labels": {"rule": ["arm.feature.node.kubernetes.io/cca"]}}}}});
     insta::assert_snapshot!(with(json!({"teeType": "cca"}), file), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"arm.feature.node.kubernetes.io/cca":"true","kubernetes.io/arch":"arm64"},"tolerations":[{"key":"cca","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-cca"}"#);
 }
@@ -71,15 +71,15 @@ fn confidential_gpus() {
         assert!(error.contains("in a confidential virtual machine"), "{narrow}: {error}");
     }
     let error = given(&bare(), json!({"teeType": "tdx", "gpuType": "h100"}), json!({})).unwrap_err();
-    insta::assert_snapshot!(error, @"nvidia-h100 in a confidential virtual machine (the hardware configuration says nothing of h100 in `confidentialGpu.resourceByModel` or `confidentialGpu.productLabels`) cannot be had on kubernetes");
+    insta::assert_snapshot!(error, @"nvidia-h100 in a confidential virtual machine (the hardware configuration does not list h100 in `confidentialGpu.resourceByModel` or `confidentialGpu.productLabels`) is not available on kubernetes");
     let error = given(&bare(), json!({"teeType": "tdx", "gpuType": "H100 80GB"}), json!({})).unwrap_err();
-    insta::assert_snapshot!(error, @"nvidia-h100-80gb in a confidential virtual machine (the hardware configuration says nothing of h100 in `confidentialGpu.resourceByModel` or `confidentialGpu.productLabels`) cannot be had on kubernetes");
+    insta::assert_snapshot!(error, @"nvidia-h100-80gb in a confidential virtual machine (the hardware configuration does not list h100 in `confidentialGpu.resourceByModel` or `confidentialGpu.productLabels`) is not available on kubernetes");
     let labelled = json!({"confidentialGpu": {"productLabels": {"h100": {"example.com/gpu": "h100"}}}});
     insta::assert_snapshot!(with(json!({"teeType": "tdx", "gpuType": "h100"}), labelled), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/pgpu":"1"},"limits":{"nvidia.com/pgpu":"1"}}}],"nodeSelector":{"example.com/gpu":"h100","kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/pgpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
     let by_model = json!({"confidentialGpu": {"resourceByModel": {"h200": "nvidia.com/GH100_H200_SXM_141GB"}}});
     insta::assert_snapshot!(with(json!({"teeType": "tdx", "gpuType": "h200"}), by_model), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/GH100_H200_SXM_141GB":"1"},"limits":{"nvidia.com/GH100_H200_SXM_141GB":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"nvidia.com/GH100_H200_SXM_141GB","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
     let error = given(&bare(), json!({"teeType": "se", "gpuCount": 1}), json!({})).unwrap_err();
-    insta::assert_snapshot!(error, @"se with GPUs cannot be had on kubernetes");
+    insta::assert_snapshot!(error, @"se with GPUs is not available on kubernetes");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn weaker_kinds_with_a_gpu_get_the_machine_of_the_stronger_one() {
         let none =
             json!({"tee": {"kinds": {kind: {"labels": {"rule": ["example.org/tee"]}, "runtimeClass": "kata-own"}}}});
         let error = given(&bare(), json!({"teeType": kind, "gpuCount": 1}), none).unwrap_err().to_string();
-        assert_eq!(error, format!("{kind} with GPUs cannot be had on kubernetes"));
+        assert_eq!(error, format!("{kind} with GPUs is not available on kubernetes"));
     }
 }
 

@@ -43,7 +43,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             EffectError::Foreign(at) => {
                 self.record_error(Class::Exists);
                 let message = format!(
-                    "{} `{}` exists and belongs to another; delete it or rename this object",
+                    "{} `{}` exists and belongs to another owner; delete it or rename this object",
                     at.kind.name(),
                     at.name
                 );
@@ -150,7 +150,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                     self.record_answer(key, effect, answer.as_ref());
                     self.record_done(key, &plan, effect);
                 }
-                Err(failure) => tracing::debug!(object = %key, ?failure, "what is wrong is not said"),
+                Err(failure) => tracing::debug!(object = %key, ?failure, "the problem cannot be reported"),
             }
         }
         over
@@ -160,12 +160,11 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     pub(super) async fn stop(&self, key: &Key) -> Next {
         tracing::error!(object = %key, controller = R::NAME, "an invariant is broken; the object is left alone");
         self.record_error(Class::Fatal);
-        let message = "the operator met a state it holds for impossible and leaves the object alone; see its log, then \
-                       change the spec or restart the operator";
+        let message = "the operator found an unexpected state and does not touch the object; see its log, then change the spec or restart the operator";
         let failure = Failure { reason: BROKEN, message: message.to_owned(), at: None, until: None };
         // Saying so may be what is broken.
         if AssertUnwindSafe(self.report(key, &failure)).catch_unwind().await.is_err() {
-            tracing::error!(object = %key, controller = R::NAME, "that an invariant is broken cannot be said either");
+            tracing::error!(object = %key, controller = R::NAME, "the broken invariant cannot be reported either");
         }
         Next { failed: true, ..Next::default() }
     }

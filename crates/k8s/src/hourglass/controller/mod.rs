@@ -219,7 +219,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let families: Vec<LabelFamily> = self.config.words.on(state.cluster.machines()).families().collect();
         if R::KIND == Kind::Performer && state.families != families {
             let names: Vec<String> = families.iter().map(ToString::to_string).collect();
-            tracing::info!(families = names.join(" "), "labels of these families tell of GPUs");
+            tracing::info!(families = names.join(" "), "labels of these families describe GPUs");
             state.families = families;
         }
     }

@@ -32,7 +32,7 @@ pub struct ExecutorSpec {
     #[serde(default = "one")]
     #[cfg_attr(feature = "client", schemars(range(min = 1)))]
     pub replicas: i32,
-    /// What the executor is told.
+    /// Configuration of the executor.
     #[cfg_attr(feature = "client", schemars(extend("x-kubernetes-validations" = schema::one_key_source())))]
     pub config: ExecutorConfig,
     /// Resources of the container.
@@ -43,7 +43,7 @@ pub struct ExecutorSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "client", schemars(extend("maxProperties" = 64)))]
     pub node_selector: BTreeMap<String, String>,
-    /// Taints that do not matter.
+    /// Taints that are tolerated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "client", schemars(with = "Vec<k8s_openapi::api::core::v1::Toleration>", length(max = 64)))]
     pub tolerations: Vec<Value>,
@@ -51,7 +51,7 @@ pub struct ExecutorSpec {
     #[serde(default = "account")]
     #[cfg_attr(feature = "client", schemars(length(min = 1, max = 253)))]
     pub service_account_name: String,
-    /// What the pods may do; the operator's own default where it is not said.
+    /// Security profile of the pods; default: that of the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
     /// Whether the pods are replaced when the Secret of `operatorKeysSecretRef` changes.
@@ -67,7 +67,7 @@ fn account() -> String {
     "hourglass-executor".to_owned()
 }
 
-/// What an executor is told.
+/// Configuration of an executor.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "client", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -194,7 +194,7 @@ pub struct DefaultScheduling {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "client", schemars(with = "Option<k8s_openapi::api::core::v1::NodeAffinity>"))]
     pub node_affinity: Option<Value>,
-    /// Taints that do not matter.
+    /// Taints that are tolerated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "client",
@@ -221,7 +221,7 @@ pub struct ExecutorStatus {
     /// The generation this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What is known about its sides.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "client",

@@ -33,7 +33,7 @@ impl PullPolicy {
 #[cfg_attr(feature = "client", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SecurityProfile {
-    /// Nothing but run as somebody who is not root.
+    /// Run as a non-root user, nothing more.
     #[default]
     Restricted,
     /// Run as the image says, without gaining rights.
@@ -69,7 +69,7 @@ pub struct Reference {
     pub forbidden: bool,
 }
 
-/// What is known about one side of an object.
+/// A condition of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "client", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -79,7 +79,7 @@ pub struct Condition {
     pub kind: String,
     /// True, False or Unknown.
     pub status: String,
-    /// The generation of the object it was said of.
+    /// The generation of the object that it was set for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Since when the status is what it is.

@@ -56,7 +56,7 @@ pub struct PerformerSpec {
     /// How a new spec takes the place of the old one.
     #[serde(default)]
     pub upgrade: Upgrade,
-    /// What the pod may do; the operator's own default where it is not said.
+    /// Security profile of the pod; default: that of the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
     /// Whether a new pod takes the place of the old one when a key of a ConfigMap or Secret changes that `environmentFrom` names.
@@ -116,7 +116,7 @@ pub struct PerformerConfig {
     pub service_account_name: Option<String>,
     /// How the container is probed.
     pub probe: Probe,
-    /// Times of the probes, where others than the usual ones are wanted.
+    /// Times of the probes, where they differ from the defaults.
     #[serde(skip_serializing_if = "Probes::is_default")]
     pub probes: Probes,
 }
@@ -172,7 +172,7 @@ impl Probes {
     }
 }
 
-/// Times of a probe; those that are not set are the usual ones.
+/// Times of a probe; those that are not set are the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "client", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
@@ -249,7 +249,7 @@ pub struct Scheduling {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "client", schemars(extend("maxProperties" = 64)))]
     pub node_selector: BTreeMap<String, String>,
-    /// Taints that do not matter.
+    /// Taints that are tolerated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "client", schemars(with = "Vec<k8s_openapi::api::core::v1::Toleration>", length(max = 64)))]
     pub tolerations: Vec<Value>,
@@ -335,7 +335,7 @@ pub struct PerformerStatus {
     /// The generation this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What is known about its sides.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "client",

@@ -158,7 +158,7 @@ fn a_field_that_somebody_keeps_changing_is_put_back_once_a_minute_and_said() {
     assert!((18..=22).contains(&after), "{after} writes in 20 minutes");
     let contended = crate::value::item(&env.status("avs"), "/conditions", "type", "Contended").unwrap().clone();
     assert_eq!((&contended["status"], &contended["reason"]), (&json!("True"), &json!("FieldRewritten")));
-    insta::assert_snapshot!(contended["message"].as_str().unwrap(), @"Service `performer-avs` is changed again and again: .spec.selector; it is put back once a minute at most");
+    insta::assert_snapshot!(contended["message"].as_str().unwrap(), @"Service `performer-avs` keeps being changed: .spec.selector; it is restored at most once a minute");
     assert_eq!((env.event_count("Contended"), place(&env).as_str()), (1, "Running/Running False/AsExpected"));
     env.wait(1000);
     assert_eq!(env.condition("avs", "Contended"), "False/AsExpected");

@@ -30,10 +30,10 @@ pub(super) fn put(
 ) -> Result<(StoreKey, KeepTarget), RenderError> {
     let wrong = |why| Err(RenderError::NoStore(what, why));
     if !object.endpoint.starts_with("http://") && !object.endpoint.starts_with("https://") {
-        return wrong("its `endpoint` is no http or https URL");
+        return wrong("its `endpoint` is not an http or https URL");
     }
     if object.bucket.is_empty() || object.bucket.contains('/') {
-        return wrong("its `bucket` is no name of one");
+        return wrong("its `bucket` is not a valid bucket name");
     }
     if object.key.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return wrong("its key has a part between slashes that is empty, `.` or `..`");

@@ -88,7 +88,7 @@ fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result
     let mounts = helper.main.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
     let meets = |mount: &&Value| below(path, path_of(mount)).or_else(|| below(path_of(mount), path)).is_some();
     if let Some(other) = mounts.clone().filter(meets).find_map(input_of) {
-        return Err(no(format!("it and the path of the input `{other}` overlap; choose one beside that")));
+        return Err(no(format!("it and the path of the input `{other}` overlap; choose another one")));
     }
     let covers = |mount: &&Value| below(path, path_of(mount)).is_some();
     let Some(mount) = mounts.filter(covers).max_by_key(|mount| path_of(mount).len()).cloned() else {

@@ -107,7 +107,7 @@ pub(super) fn wanted(spec: &AttemptSpec) -> Option<&'static str> {
     match spec.output_files.len() {
         _ if !spec.inputs.is_empty() || !spec.output_artifacts.is_empty() => Some("artifacts"),
         0 => None,
-        1 if own => Some("output files beside a `terminationMessagePath` of the container's own"),
+        1 if own => Some("output files together with the container's own `terminationMessagePath`"),
         1 => None,
         _ => Some("several output files"),
     }

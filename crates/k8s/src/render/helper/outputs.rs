@@ -128,7 +128,7 @@ fn mount(helper: &mut Helper, claim: &str, folder: &str) -> Result<(), RenderErr
     if folder.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(RenderError::NoStore(
             "`persistentVolumeClaim`",
-            "its `subPath` is no folder below the claim's root",
+            "its `subPath` is not a folder below the root of the claim",
         ));
     }
     helper.added_volumes.push(json!({"name": STORE.0, "persistentVolumeClaim": {"claimName": claim}}));

@@ -185,7 +185,7 @@ fn what_stays_on_a_shared_claim_is_neither_stored_nor_fetched() {
     consumer.inputs[0].path = "/data/other".into();
     let refused = carried(&consumer).unwrap_err();
     assert_eq!(refused.reason(), "ArtifactUnavailable");
-    insta::assert_snapshot!(refused, @"input artifact in is stored in volume `etl-work/w/model`, which pods of this cluster do not reach; let its step run again");
+    insta::assert_snapshot!(refused, @"input artifact in is stored in volume `etl-work/w/model`, which pods of this cluster do not reach; run its step again");
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl<A> Fenced<A> {
 impl<A: Api> Api for Fenced<A> {
     async fn send(&self, request: &Request) -> Result<Value, ApiError> {
         if request.verb.writes() && !self.term.holds() {
-            return Err(ApiError::not_sent("this process does not lead; nothing was sent"));
+            return Err(ApiError::not_sent("this process is not the leader; nothing was sent"));
         }
         self.api.send(request).await
     }

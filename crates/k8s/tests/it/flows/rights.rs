@@ -55,7 +55,7 @@ async fn in_pieces(rules: &[Value]) -> TestEnv {
     env
 }
 
-/// One that is suspended with its Jobs and resumed, whose claim is there already, and whose Job somebody deletes.
+/// One that is suspended with its Jobs and resumed, whose claim already exists, and whose Job somebody deletes.
 async fn disturbed(rules: &[Value]) -> TestEnv {
     let mut env = TestEnv::of(server(rules), Some(ACCOUNT));
     let mut a = step("a", &[], json!({"fake/run-seconds": "60"}));

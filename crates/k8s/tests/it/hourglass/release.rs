@@ -121,7 +121,7 @@ async fn what_changes_meanwhile_is_let_go_all_the_same() {
     let always = Match::of(Verb::Patch, "performers").times(0);
     server.faults().push(Fault { when: always, what: What::Conflict });
     let held = release(&server.client(), &ALL, &[]).await.unwrap_err();
-    assert!(held.class == Class::Conflict && held.message.starts_with("1 objects are held"), "{held}");
+    assert!(held.class == Class::Conflict && held.message.starts_with("1 objects keep getting finalizers"), "{held}");
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ fn filters_and_limits_hold_for_operators_as_well() {
     fixture.must(Event::Uncordon { worker: other });
     let quota = Quota { max_running_jobs: Some(1), ..Quota::default() };
     fixture.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
-    insta::assert_snapshot!(refusal(&mut fixture, 2, other), @"job j0000100000002 cannot be placed on worker w1.0: quota: its tenant's limits have no room for it");
+    insta::assert_snapshot!(refusal(&mut fixture, 2, other), @"job j0000100000002 cannot be placed on worker w1.0: quota: it exceeds the limits of its tenant");
 }
 
 #[test]

@@ -146,7 +146,7 @@ impl fmt::Display for InstanceId {
 #[non_exhaustive]
 pub enum InstanceError {
     /// The text is no id.
-    #[error("`{text}` is no id of an instance; write set/class/d/n/seed, such as panigrahy/4/3/120/7")]
+    #[error("`{text}` is not an instance id; write set/class/d/n/seed, such as panigrahy/4/3/120/7")]
     Id {
         /// The text.
         text: String,

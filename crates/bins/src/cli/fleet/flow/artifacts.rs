@@ -48,7 +48,7 @@ impl Fetched {
 impl Drop for Fetched {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
-            tracing::warn!(%error, path = %self.folder.display(), "what was fetched is left behind");
+            tracing::warn!(%error, path = %self.folder.display(), "the downloaded files could not be removed");
         }
     }
 }

@@ -31,8 +31,9 @@ pub(super) async fn show(remote: &Remote, args: &LogsArgs) -> Result<bool, Failu
     let mut body = remote.client.open(ApiRequest::get(path)).await?;
     let mut wrote = false;
     while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| Failure::new(Exit::Unreachable, format!("the log broke off: {}", innermost(&error))))?;
+        let frame = frame.map_err(|error| {
+            Failure::new(Exit::Unreachable, format!("the log was interrupted: {}", innermost(&error)))
+        })?;
         if let Ok(bytes) = frame.into_data() {
             wrote |= !bytes.is_empty();
             if !output::log(&bytes)? {

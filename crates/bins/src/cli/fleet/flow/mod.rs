@@ -92,7 +92,7 @@ impl Remote {
 }
 
 fn unreadable(error: &serde_json::Error) -> Failure {
-    Failure::unreachable(format!("the server's answer cannot be read: {error}; use its version of this program"))
+    Failure::unreachable(format!("cannot decode the server's response: {error}; use the same version as the server"))
 }
 
 /// A fleet.

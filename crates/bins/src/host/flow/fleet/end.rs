@@ -28,7 +28,7 @@ pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> At
         (JobState::Failed, _) if end.reason == LOST => AttemptEnd::without_job(EndResult::Lost, end.ended_at),
         (_, reported) => {
             if let Some(Err(error)) = reported {
-                tracing::error!(attempt = %key, %error, "what a worker tells of a step cannot be read");
+                tracing::error!(attempt = %key, %error, "cannot read the report of a worker about a step");
             }
             failed(end)
         }

@@ -185,7 +185,8 @@ fn vendor(resource: &str) -> Option<Vendor> {
 /// The keys of Secrets that the containers see: on the fleet each key is a secret `<name>.<key>` of the tenant.
 fn secrets(template: &JobTemplate) -> Result<Vec<SecretRef>, Problem> {
     let mut found: BTreeSet<(String, String)> = BTreeSet::new();
-    let whole = |path: &str| invalid(format!("{path}: a Secret as a whole cannot be had on the fleet; name its keys"));
+    let whole =
+        |path: &str| invalid(format!("{path}: a Secret as a whole is not supported on the fleet; name its keys"));
     for container in template.pod.containers() {
         if let Some(from) = container.env_from.iter().find(|from| from.store == Store::Secret) {
             return Err(whole(&from.path));

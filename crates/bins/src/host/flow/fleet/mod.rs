@@ -204,7 +204,7 @@ impl Substrate for FleetSubstrate {
     }
 
     async fn suspend(&self, key: &AttemptKey) -> Result<(), Problem> {
-        let message = format!("attempt {key} goes on: jobs of a fleet cannot be suspended");
+        let message = format!("attempt {key} continues: jobs of a fleet cannot be suspended");
         Err(Problem::new(Class::Invalid, message))
     }
 

@@ -21,7 +21,7 @@ pub(super) fn requires(pod: &Value) -> Result<Requires, Problem> {
         [] => {}
         [term] => term_needs(term, &mut requires)?,
         _ => {
-            let text = "alternatives in nodeSelectorTerms cannot be had on the fleet; keep one term";
+            let text = "alternatives in nodeSelectorTerms are not supported on the fleet; keep one term";
             return Err(invalid(text.to_owned()));
         }
     }
@@ -31,7 +31,7 @@ pub(super) fn requires(pod: &Value) -> Result<Requires, Problem> {
 fn term_needs(term: &Value, requires: &mut Requires) -> Result<(), Problem> {
     if term.get("matchFields").is_some() {
         return Err(invalid(
-            "matchFields of a node affinity cannot be had on the fleet; use matchExpressions".to_owned(),
+            "matchFields of a node affinity are not supported on the fleet; use matchExpressions".to_owned(),
         ));
     }
     for expression in term.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {

@@ -278,7 +278,7 @@ async fn an_attempt_that_cannot_be_watched_is_ended_and_lost() {
     drop(host);
     bench.substrate.fail_calls(Operation::Adopt, 1, Class::Denied);
     let mut next = FlowHost::resume(bench.next_parts(), UID).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(3600), next.run()).await.expect("the flow goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(3600), next.run()).await.expect("the flow continues").unwrap();
     insta::assert_snapshot!(outcome(&next.status()), @"
     Succeeded
     a Succeeded 2

@@ -146,7 +146,7 @@ async fn artifacts_are_delivered_from_steps_and_from_every_instance() {
     late Failed/ArtifactUnavailable 1
     skipped Skipped/ConditionFalse 0
     ");
-    insta::assert_snapshot!(status.steps.iter().find(|step| step.name == "late").unwrap().message, @"artifact `x`: step skipped has stored no artifact of its own; it is Skipped/ConditionFalse");
+    insta::assert_snapshot!(status.steps.iter().find(|step| step.name == "late").unwrap().message, @"artifact `x`: step skipped has stored no artifact at all; it is Skipped/ConditionFalse");
     let spec = spec_of(&bench, "use");
     let shown = |source: &ArtifactSource| match source {
         ArtifactSource::Stored { location, .. } => location.kind.clone(),

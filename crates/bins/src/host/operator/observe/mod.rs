@@ -71,7 +71,7 @@ impl LoopMonitor {
     }
 
     fn synced(&self) {
-        tracing::info!(controller = self.which.name(), "has seen all that exists");
+        tracing::info!(controller = self.which.name(), "has listed all objects");
         self.health.synced(self.which);
     }
 
@@ -92,7 +92,7 @@ impl LoopMonitor {
 
     fn watched(&self, resource: &'static str) {
         if self.health.mended(self.which, resource) {
-            tracing::info!(controller = self.which.name(), resource, "is watched again");
+            tracing::info!(controller = self.which.name(), resource, "the watch works again");
         }
     }
 
@@ -105,7 +105,7 @@ impl LoopMonitor {
                 controller = which.name(),
                 resource,
                 why = message,
-                "a watch was interrupted; it is begun again"
+                "a watch was interrupted; restarting it"
             );
             return;
         };
@@ -120,9 +120,9 @@ impl LoopMonitor {
         }
         // A server that is busy or not up yet, or whose version is too old to go on from, needs nobody.
         if matches!(code, 410 | 429 | 500..) {
-            tracing::warn!(controller = which.name(), resource, code, "{why}; tries again");
+            tracing::warn!(controller = which.name(), resource, code, "{why}; retrying");
         } else {
-            tracing::error!(controller = which.name(), resource, code, "{why}; tries again");
+            tracing::error!(controller = which.name(), resource, code, "{why}; retrying");
         }
     }
 

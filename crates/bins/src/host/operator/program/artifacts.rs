@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::config::{at_least_one, wrong_flag};
 use super::listen::Listen;
 
-/// Where it listens where nothing else is said.
+/// Where it listens by default.
 const PORT: u16 = 9444;
 /// 100 GiB.
 const MAX_BYTES: u64 = 100 << 30;
@@ -51,7 +51,7 @@ pub(super) struct ArtifactFlags {
     /// Most bytes of an artifact
     #[arg(long, default_value_t = MAX_BYTES, value_name = "BYTES", value_parser = at_least_one::<u64>)]
     artifact_max_bytes: u64,
-    /// Media type of artifacts that do not say it
+    /// Media type of artifacts that do not set one
     #[arg(long, value_name = "TYPE", value_parser = media_type)]
     default_content_type: Option<String>,
     /// Permissions of folders of artifacts, in octal digits
@@ -103,10 +103,10 @@ impl ArtifactFlags {
             && !url.starts_with("http://")
             && !url.starts_with("https://")
         {
-            return Err(wrong("artifact-url", format!("`{url}` is no http or https URL")));
+            return Err(wrong("artifact-url", format!("`{url}` is not an http or https URL")));
         }
         if image.is_some() && url.is_none() {
-            let why = "is needed beside --helper-image: say under which URL pods reach this operator, such as \
+            let why = "is required with --helper-image: give the URL under which pods reach this operator, such as \
                        http://orlop-operator-artifacts.orlop-system.svc:9444";
             return Err(wrong("artifact-url", why.to_owned()));
         }
@@ -170,7 +170,9 @@ fn store(text: &str, endpoint: &str, secret: Option<&str>) -> Result<Option<Arti
         return Ok(Some(ArtifactStore { s3, ..ArtifactStore::default() }));
     }
     let Some(place) = text.strip_prefix(CLAIM) else {
-        let why = format!("`{text}` is no store; use configmap, {CLAIM}CLAIM[/FOLDER] or {BUCKET}BUCKET[/PREFIX]");
+        let why = format!(
+            "`{text}` is not an artifact store; use configmap, {CLAIM}CLAIM[/FOLDER] or {BUCKET}BUCKET[/PREFIX]"
+        );
         return Err(wrong("artifact-store", why));
     };
     let (claim, folder) = parts(place);
@@ -194,11 +196,11 @@ fn bucket(place: &str, endpoint: &str, secret: Option<&str>) -> Result<S3Store, 
     let (bucket, prefix) = parts(place);
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if bucket.is_empty() || !bucket.chars().all(legal) || prefix.is_some_and(leads_away) {
-        let why = format!("`{place}` is no bucket with a prefix; write {BUCKET}BUCKET/PREFIX");
+        let why = format!("`{place}` is not a bucket with a prefix; write {BUCKET}BUCKET/PREFIX");
         return Err(wrong("artifact-store", why));
     }
     if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
-        return Err(wrong("artifact-s3-endpoint", format!("`{endpoint}` is no http or https URL")));
+        return Err(wrong("artifact-s3-endpoint", format!("`{endpoint}` is not an http or https URL")));
     }
     if let Some(secret) = secret {
         dns1123_subdomain(secret).map_err(|error| wrong("artifact-s3-secret", error.to_string()))?;

@@ -20,44 +20,44 @@ const LONGEST: u64 = 720;
 enum Secrets {
     /// As references; the operator reads no Secret
     Env,
-    /// As text in the Job, for anyone who may read Jobs to see; needs the right to get Secrets
+    /// As text in the Job, visible to anyone who may read Jobs; requires the right to get Secrets
     Read,
 }
 
 /// See the module.
 #[derive(Args, Clone, Debug, Serialize)]
 pub(super) struct FlowConfig {
-    /// How secrets that are parameters come to the pods of flows
+    /// How secret parameters are passed to the pods of flows
     #[arg(long, value_enum, ignore_case = true, default_value_t = Secrets::Env)]
     secret_mode: Secrets,
-    /// What a flow does while another of its name runs, where it does not say: Allow, Forbid or Replace
+    /// Concurrency policy of flows that do not set one: Allow, Forbid or Replace
     #[arg(long, value_name = "POLICY", value_parser = word::<ConcurrencyPolicy>)]
     default_concurrency_policy: Option<ConcurrencyPolicy>,
-    /// Seconds after its end until a flow that does not say it is deleted
+    /// Seconds after its end until a flow is deleted that does not set this
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(0..))]
     default_ttl_seconds: Option<i32>,
-    /// Failed steps that a flow survives that does not say it
+    /// Failed steps that a flow tolerates that does not set this
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(0..))]
     default_backoff_limit: Option<i32>,
-    /// Tries of a step after the first, where it does not say
+    /// Retries of a step that does not set this
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(0..))]
     default_retry_limit: Option<i32>,
-    /// Delay before the second try of a step that does not say it, such as 500ms
+    /// Delay before the second try of a step that does not set it, such as 500ms
     #[arg(long, value_name = "DURATION", value_parser = base)]
     default_backoff_base: Option<GoDuration>,
     /// By how much each further delay is longer, 1.0 or more
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     default_backoff_factor: Option<f64>,
-    /// Name of the container of a step that does not say it
+    /// Name of the container of a step that does not set it
     #[arg(long, value_name = "NAME", value_parser = container)]
     default_container_name: Option<String>,
     /// Key of a ConfigMap whose reference names none
     #[arg(long, value_name = "KEY", value_parser = config_map_key)]
     default_configmap_key: Option<String>,
-    /// Archive of artifacts that do not say it: tar or zip
+    /// Archive format of artifacts that do not set one: tar or zip
     #[arg(long, value_name = "FORMAT", value_parser = word::<ArchiveFormat>)]
     default_archive_format: Option<ArchiveFormat>,
-    /// Compression of artifacts that do not say it: gzip or none
+    /// Compression of artifacts that do not set one: gzip or none
     #[arg(long, value_name = "COMPRESSION", value_parser = word::<Compression>)]
     default_compression: Option<Compression>,
     /// Characters of a uid in names of Jobs, which are always 8: with another number nothing would be found again

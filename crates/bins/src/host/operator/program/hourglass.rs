@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::config::wrong_flag;
 
-/// What pods may do that do not say it themselves.
+/// Security profile of pods that do not set one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 enum Profile {
-    /// Nothing but run as somebody who is not root
+    /// Run as a non-root user, nothing more
     Restricted,
     /// Run as the image says, without gaining rights
     Baseline,
@@ -30,7 +30,7 @@ pub(super) struct HourglassFlags {
     /// Domain of Services
     #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
     cluster_domain: String,
-    /// What pods of performers and executors may do that do not say it themselves
+    /// Security profile of pods of performers and executors that do not set one
     #[arg(long, value_enum, ignore_case = true, default_value_t = Profile::Restricted)]
     security_profile: Profile,
 }

@@ -30,7 +30,8 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no address; write host:port, or :port for all addresses of the machine");
+        let wrong =
+            || format!("`{text}` is not an address; write host:port, or :port for all addresses of the machine");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -99,6 +100,6 @@ mod tests {
         for text in ["", "8080", "a:b", "::1:80", "h o:1", ":99999"] {
             assert!(text.parse::<Listen>().is_err(), "{text}");
         }
-        insta::assert_snapshot!("8080".parse::<Listen>().unwrap_err(), @"`8080` is no address; write host:port, or :port for all addresses of the machine");
+        insta::assert_snapshot!("8080".parse::<Listen>().unwrap_err(), @"`8080` is not an address; write host:port, or :port for all addresses of the machine");
     }
 }

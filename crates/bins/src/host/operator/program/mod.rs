@@ -43,7 +43,7 @@ pub(crate) fn command() -> clap::Command {
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = confidential::begin() {
-        return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
+        return complain(&format!("cannot disable core dumps: {error}"), Exit::Failed);
     }
     let config = match config::read(arguments, settings::variables()) {
         Ok(Invocation::Run(config)) => config,
@@ -111,7 +111,7 @@ async fn run(config: &Config) -> Result<(), ProgramError> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("stops: what is under way is finished, then the leases are given back");
+        tracing::info!("stopping: work in progress is finished, then the leases are released");
         // Nobody listens any more when the work has ended by itself.
         tell.send_replace(true);
         // Anyone who asks again does not want to wait.
@@ -129,7 +129,7 @@ async fn run(config: &Config) -> Result<(), ProgramError> {
     };
     tokio::select! {
         ended = works => ended?,
-        () = signals => return Err(std::io::Error::other("stopped twice; ends at once").into()),
+        () = signals => return Err(std::io::Error::other("second signal; exiting at once").into()),
     }
     tracing::info!("stopped");
     Ok(())

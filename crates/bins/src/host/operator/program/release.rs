@@ -58,6 +58,6 @@ impl ReleaseFlags {
         let kinds = kinds.into_iter().filter(|(switch, _)| self.controllers.contains(switch));
         let kinds: Vec<Finalizer> = kinds.map(|(_, held)| held).collect();
         let released = release(&client, &kinds, &self.namespaces).await?;
-        Ok(format!("{released} finalizers were taken away; nothing is held by the operator any more\n"))
+        Ok(format!("{released} finalizers were removed; the operator holds no objects any more\n"))
     }
 }

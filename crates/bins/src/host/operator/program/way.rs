@@ -9,7 +9,7 @@ use crate::host::cluster::Way;
 /// The way to an API server, as flags.
 #[derive(Args, Clone, Debug)]
 pub(super) struct WayFlags {
-    /// File with the way to the API server; default: that of KUBECONFIG, else the pod's service account
+    /// Kubeconfig file; default: that of KUBECONFIG, else the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig

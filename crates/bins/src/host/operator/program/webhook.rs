@@ -13,7 +13,7 @@ use super::super::{Files, WebhookPlan};
 use super::config::wrong_flag;
 use super::listen::Listen;
 
-/// Where it listens where nothing else is said.
+/// Where it listens by default.
 const PORT: u16 = 9443;
 
 /// Flags of the webhook.
@@ -22,7 +22,7 @@ pub(super) struct WebhookFlags {
     /// Address of the webhook that the API server asks about flows and performers, or `off`; default: off
     #[arg(long, value_name = "HOST:PORT")]
     webhook_addr: Option<String>,
-    /// The same in the words of zen-flow: on at port 9443 where no address is given, or off
+    /// The same flag as in zen-flow: on at port 9443 where no address is given, or off
     #[arg(long, value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, default_missing_value = "true", hide = true)]
     enable_webhook: Option<bool>,
     /// Folder with the webhook's certificate and key, as tls.crt and tls.key; read again when they change
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(listens(&["--enable-webhook=true"]), ":9443");
         assert_eq!(listens(&["--webhook-addr=127.0.0.1:1", "--enable-webhook"]), "127.0.0.1:1");
         assert_eq!(listens(&["--webhook-addr=:9443", "--enable-webhook=false"]), "off");
-        insta::assert_snapshot!(of(&["--webhook-addr=9443"]).unwrap_err().to_string(), @"--webhook-addr: `9443` is no address; write host:port, or :port for all addresses of the machine");
+        insta::assert_snapshot!(of(&["--webhook-addr=9443"]).unwrap_err().to_string(), @"--webhook-addr: `9443` is not an address; write host:port, or :port for all addresses of the machine");
     }
 
     #[test]

@@ -63,7 +63,11 @@ impl Desk {
         let (word, response) = match self.answered(webhook, body).await {
             Ok(answer) => respond(answer),
             Err(Refused(code, word, why)) => {
-                tracing::warn!(webhook = webhook.path(), code = code.as_u16(), "a review was not answered: {why}");
+                tracing::warn!(
+                    webhook = webhook.path(),
+                    code = code.as_u16(),
+                    "an admission review was not answered: {why}"
+                );
                 let again = (code == StatusCode::SERVICE_UNAVAILABLE).then_some([(RETRY_AFTER, "1")]);
                 (word, (code, again, format!("{why}\n")).into_response())
             }
@@ -87,8 +91,7 @@ impl Desk {
             drop((turn, room));
             answer
         });
-        let failed =
-            |error| Refused(StatusCode::INTERNAL_SERVER_ERROR, "failed", format!("no answer was made: {error}"));
+        let failed = |error| Refused(StatusCode::INTERNAL_SERVER_ERROR, "failed", format!("cannot answer: {error}"));
         answer.await.map_err(failed)
     }
 
@@ -103,7 +106,7 @@ impl Desk {
         }
         let (mut bytes, mut room, mut kept) = (Vec::new(), Vec::new(), 0);
         while let Some(frame) = body.frame().await {
-            let broken = |error| Refused(StatusCode::BAD_REQUEST, "broken", format!("the review broke off: {error}"));
+            let broken = |error| Refused(StatusCode::BAD_REQUEST, "broken", format!("the review was cut off: {error}"));
             let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
             if bytes.len() + data.len() > BODY_MAX {
                 return Err(large());

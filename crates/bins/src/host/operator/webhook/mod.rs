@@ -63,7 +63,7 @@ impl Admitting {
         sleep(linger).await;
         self.stop.send_replace(true);
         if self.task.await.is_err() {
-            tracing::error!("the webhook ended by a panic");
+            tracing::error!("the webhook panicked");
         }
     }
 }
@@ -147,8 +147,11 @@ impl Watch {
                 let Files { certificate, key } = &self.files;
                 let why = format!("{why} ({}, {})", certificate.display(), key.display());
                 self.metrics.loads.of(["failed"]).inc();
-                let kept =
-                    if self.used.is_some() { "the one in use stays" } else { "nobody is let in before there is one" };
+                let kept = if self.used.is_some() {
+                    "the current one stays in use"
+                } else {
+                    "requests are rejected until there is one"
+                };
                 tracing::warn!("the webhook's certificate cannot be used: {why}; {kept}");
                 if self.used.is_none() {
                     return self.health.webhook(Err(format!("its certificate cannot be used: {why}")));

@@ -191,7 +191,7 @@ impl Job<'_> {
                 let (reference, subdir) = (text("ref").unwrap_or_default(), text("subdir").unwrap_or_default());
                 Ok((Source::parse(&url, everything)?, reference, subdir))
             }
-            (None, None) => Err(Failure::usage("no repository is named: give --repo, or --plan")),
+            (None, None) => Err(Failure::usage("no repository is given: use --repo, or --plan")),
         }
     }
 
@@ -414,8 +414,8 @@ impl Job<'_> {
         match agreement.verdict() {
             Confirmation::Go => Ok(()),
             Confirmation::Needed => {
-                let message = format!("nobody agreed to {}; nothing was made", estimate.text());
-                Err(needed(message).hint("agree with --yes, or give a budget with --max-su"))
+                let message = format!("{} was not confirmed; nothing was created", estimate.text());
+                Err(needed(message).hint("confirm with --yes, or give a budget with --max-su"))
             }
             Confirmation::Ask => {
                 super::say(&proposal.text);
@@ -425,7 +425,7 @@ impl Job<'_> {
                 if ask::agrees(&format!("lease this for {}?", estimate.text())).await? {
                     Ok(())
                 } else {
-                    Err(needed("declined; nothing was made".to_owned()))
+                    Err(needed("declined; nothing was created".to_owned()))
                 }
             }
         }

@@ -157,7 +157,7 @@ impl CliContext<'_> {
             surroundings.write_info(saga);
         }
         run.warnings.extend(surroundings.trouble());
-        let saga = done?.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
+        let saga = done?.ok_or_else(|| Failure::internal("the journal contains no plan"))?;
         remove_key_file(&saga, surroundings, run);
         Ok(saga)
     }
@@ -199,7 +199,7 @@ fn unfinished(saga: &Saga) -> Option<Failure> {
     let class = orlop_core::error::Class::Transient;
     match saga.state() {
         SagaState::Kept => Some(Failure::new(Exit::Interrupted, class, "kept", "interrupted; kept as it is")),
-        SagaState::Leftover => Some(Failure::new(Exit::Leftovers, class, "leftover", "something was left behind")),
+        SagaState::Leftover => Some(Failure::new(Exit::Leftovers, class, "leftover", "something could not be removed")),
         SagaState::Unreachable => {
             Some(Failure::new(Exit::Unusable, class, "unreachable", "the server is up, but does not answer"))
         }
@@ -210,7 +210,7 @@ fn unfinished(saga: &Saga) -> Option<Failure> {
             let name = &saga.order().server_name;
             let message = format!("the lease of {name} ended, or its server is gone");
             let hint =
-                format!("remove what is left: orlop provisioner destroy {name}; apply does so and makes another one");
+                format!("remove what is left: orlop provisioner destroy {name}; apply does so and creates another one");
             Some(Failure::new(Exit::Failed, class, "expired", message).hint(hint))
         }
         SagaState::Mismatch => {

@@ -44,7 +44,7 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
         (None, None) => None,
     };
     if named.is_none() && args.keep_key {
-        return Err(Failure::usage("--keep-key: nobody knows which key is meant where the state was lost"));
+        return Err(Failure::usage("--keep-key: the name of the key is unknown where the state was lost"));
     }
     match (named, &args.id) {
         (Some(known), _) => one(args, &context, &sources, known, run).await,
@@ -143,7 +143,7 @@ pub(super) async fn idle(
     let surroundings = DeploymentSurroundings::new(context, known.folder.clone(), known.notes.clone(), journal, 0..0);
     let mut report = removed(context, site, surroundings, Event::Destroy, run).await?;
     if report.failure.is_none() {
-        report.text.insert_str(0, "it had nothing to do; ");
+        report.text.insert_str(0, "it was idle; ");
     }
     Ok(report)
 }
@@ -214,10 +214,10 @@ async fn agreed(all: Vec<Orphan>) -> Result<Vec<Orphan>, Failure> {
         return Ok(all);
     }
     if !ask::has_reader() {
-        let message = format!("{} objects bear marks that this machine does not know", all.len());
+        let message = format!("{} objects have marks that this machine does not know", all.len());
         let class = orlop_core::error::Class::Invalid;
         return Err(Failure::new(Exit::Unconfirmed, class, "confirmation", message)
-            .hint("look at them with --dry-run, then agree with --yes"));
+            .hint("check them with --dry-run, then confirm with --yes"));
     }
     let mut kept = Vec::new();
     for one in &all {
@@ -299,10 +299,11 @@ async fn damaged(
     run: &mut Run,
 ) -> Result<Report, Failure> {
     let known = &salvage.known;
-    let lines = if salvage.lines.is_empty() { "" } else { "what its other lines tell and " };
-    run.warnings.push(format!("deployment {}: {}; {lines}what bears its mark is removed", known.id, salvage.damage));
+    let lines = if salvage.lines.is_empty() { "" } else { "what its other lines record and " };
+    run.warnings
+        .push(format!("deployment {}: {}; {lines}everything with its mark is removed", known.id, salvage.damage));
     if args.keep_key && salvage.lines.is_empty() {
-        return Err(Failure::usage("--keep-key: which key it has is not known any more"));
+        return Err(Failure::usage("--keep-key: the name of its key is no longer known"));
     }
     let site = if salvage.is_placed {
         context.sign_in(sources, known, run).await?
@@ -340,7 +341,7 @@ fn set_aside(
     let StoredDeployment { id, notes, .. } = salvage.known.clone();
     if salvage.lines.is_empty() {
         run.warnings.push(
-            "what has a name that you gave bears no mark: look for a lease of --lease-name and a key of --key-name"
+            "objects with a name that you gave have no mark: look for a lease of --lease-name and a key of --key-name"
                 .to_owned(),
         );
     }

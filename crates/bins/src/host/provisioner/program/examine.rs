@@ -72,7 +72,7 @@ pub(super) fn wanted(
     settings: &Settings,
     state: &Path,
 ) -> Result<Wanted, Failure> {
-    let missing = || Failure::usage("no repository is named: give --repo");
+    let missing = || Failure::usage("no repository is given: use --repo");
     let repo = args.repo.as_deref().ok_or_else(missing)?;
     let allow = Allow { ssh: args.allow_ssh_git, local: args.allow_local, private_hosts: args.allow_private_hosts };
     let token = match &args.git_token_env {

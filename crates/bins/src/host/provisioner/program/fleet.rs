@@ -26,7 +26,7 @@ pub(super) fn fleet(args: &FleetArgs, settings: &Settings, known: Option<&str>) 
     let address = args.fleet.clone().or_else(|| known.map(str::to_owned)).or_else(|| settings.get("ORLOP_SERVER"));
     let Some(address) = address else {
         let hint = "give --fleet URL, the REST address of its server, or set ORLOP_SERVER";
-        return Err(Failure::usage("no fleet is named that could tell of the worker").hint(hint));
+        return Err(Failure::usage("no fleet is given to ask for the worker").hint(hint));
     };
     let read = |flag: &Option<PathBuf>, variable: &str| -> Result<Option<String>, Failure> {
         let Some(path) = flag.clone().or_else(|| settings.path(variable)) else { return Ok(None) };

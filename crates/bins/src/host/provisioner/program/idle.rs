@@ -86,7 +86,7 @@ impl Watcher {
             Ok(None) if !self.state.has_met() => {
                 let seen = login(known).await;
                 let words =
-                    "the fleet knows no worker of this deployment, and nobody can sign in to see whether it is idle";
+                    "the fleet knows no worker of this deployment, and no one can sign in to check whether it is idle";
                 self.complain((seen == Work::Unknown).then(|| words.to_owned()));
                 (seen, None)
             }

@@ -97,7 +97,7 @@ pub(super) fn join(args: &JoinArgs, settings: &Settings) -> Result<Option<Join>,
 /// It cannot be read or holds none, in words without its text.
 pub(super) fn token(file: &Path) -> Result<Token, String> {
     let shown = file.display();
-    let found = text(file).map_err(|error| format!("the join token in {shown} cannot be read: {error}"))?;
+    let found = text(file).map_err(|error| format!("cannot read the join token in {shown}: {error}"))?;
     Token::read(&found).map_err(|error| format!("{shown}: {error}"))
 }
 

@@ -96,7 +96,7 @@ impl Keys {
     /// Writes the private half, if a pair was made: only once it stands in the state directory that there will be such a file.
     ///
     /// # Errors
-    /// The file is there already, or cannot be written.
+    /// The file already exists, or cannot be written.
     pub(super) fn save(&self) -> Result<(), Failure> {
         let Some((pair, path)) = self.pair.as_ref().zip(self.file.as_ref()) else { return Ok(()) };
         pair.save(path).map_err(|error| unwritable(path, &error))
@@ -111,7 +111,7 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn exists(path: &Path) -> Failure {
-    Failure::usage(format!("the private key {} is there already; it is never overwritten", path.display()))
+    Failure::usage(format!("the private key {} already exists; it is never overwritten", path.display()))
         .hint("choose another --key-name or --output-dir")
 }
 

@@ -232,7 +232,7 @@ pub(super) async fn list(args: &ListArgs, run: &mut Run, signals: &Signals) -> R
 /// The site of verbs that work on a whole project.
 pub(super) fn first_site(sources: &Sources<'_>, named: Option<&String>) -> Result<String, Failure> {
     let named: Vec<String> = named.into_iter().cloned().collect();
-    sources.sites(&named).into_iter().next().ok_or_else(|| Failure::usage("no site is named: give --site"))
+    sources.sites(&named).into_iter().next().ok_or_else(|| Failure::usage("no site is given: use --site"))
 }
 
 fn row(known: &StoredDeployment) -> Value {

@@ -281,11 +281,11 @@ impl Job<'_> {
         let past = self.past(&known.saga, &saga);
         let saga = if past.is_some() { self.swept(saga, site, &surroundings, run).await? } else { saga };
         let is_past = past.is_some() && matches!(saga.state(), SagaState::Destroyed | SagaState::Failed);
-        run.warnings.extend(past.filter(|_| is_past).map(|past| format!("{name} {past}; another deployment is made")));
+        run.warnings.extend(past.filter(|_| is_past).map(|past| format!("{name} {past}; creating another deployment")));
         let differs = known.differences(&begun.request);
         if !is_past && !differs.is_empty() {
             let what = differs.join(", ");
-            run.warnings.push(format!("{name} is there already, with {what}; destroy it first, or use --new"));
+            run.warnings.push(format!("{name} already exists, with {what}; destroy it first, or use --new"));
         }
         let mut tried = self.context.tried(&saga, &surroundings, run);
         tried.outcome.is_past = is_past;
@@ -302,7 +302,7 @@ impl Job<'_> {
         match (before.state(), now.state()) {
             (_, S::Expired) => {
                 let why = now.warnings().last().cloned().unwrap_or_default();
-                Some(format!("is no more ({why}), and what is left of it is removed"))
+                Some(format!("no longer exists ({why}), and what is left of it is removed"))
             }
             (S::RollingBack | S::Leftover, S::Destroyed) => Some("was being destroyed, which is done now".to_owned()),
             (S::RollingBack | S::Leftover, S::Failed) => Some("was being rolled back, which is done now".to_owned()),

@@ -131,8 +131,8 @@ impl Record {
     pub(super) fn arguments(&self) -> Result<Box<ApplyArgs>, Failure> {
         let given = std::iter::once("orlop-provisioner".into()).chain(self.args.iter().map(OsString::from)).collect();
         let Ok(Verb::Apply(mut args)) = super::parse(given).map(|cli| cli.verb) else {
-            let message = format!("the run of {} was begun by a version with other arguments", self.name);
-            return Err(Failure::usage(message).hint("give apply again, with the arguments of this version"));
+            let message = format!("the run of {} was started by a version with other arguments", self.name);
+            return Err(Failure::usage(message).hint("run apply again, with the arguments of this version"));
         };
         args.go_on(&self.folder, &self.name, self.run.sites());
         Ok(args)

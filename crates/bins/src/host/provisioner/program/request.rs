@@ -17,7 +17,7 @@ use super::values::DurationArg;
 /// Bytes of a catalogue file that are read.
 const MAX_CATALOGUE: u64 = 32 << 20;
 
-/// What may be tried when the best is not to be had.
+/// What may be tried when the best is not available.
 pub(super) fn allowed(hardware: &HardwareArgs, window: &WindowArgs) -> Vec<Fallback> {
     match &window.fallback {
         Some(named) if named.contains(&Fallback::None) => Vec::new(),

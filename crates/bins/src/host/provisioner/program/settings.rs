@@ -104,7 +104,7 @@ impl Settings {
             .or_else(|| self.path("ORLOP_STATE_DIR"))
             .or_else(|| self.get("XDG_STATE_HOME").map(|base| below(base, "orlop/provisioner")))
             .or_else(|| self.get("HOME").map(|base| below(base, ".local/state/orlop/provisioner")))
-            .ok_or_else(|| Failure::usage("there is no place for state: give --state-dir"))?;
+            .ok_or_else(|| Failure::usage("cannot determine the state directory: give --state-dir"))?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&path).and_then(|()| fs::canonicalize(&path));
         made.map_err(|error| Failure::usage(format!("the state directory {} cannot be used: {error}", path.display())))
     }

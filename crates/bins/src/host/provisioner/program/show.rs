@@ -192,7 +192,7 @@ pub(super) fn objects(objects: &[Value]) -> String {
         };
         out.push_str(&format!("  {} {:14} {} {}{known}\n", cell("deployment"), cell("kind"), cell("id"), cell("name")));
     }
-    if objects.is_empty() { "nothing bears a mark\n".to_owned() } else { out }
+    if objects.is_empty() { "nothing is marked\n".to_owned() } else { out }
 }
 
 /// A result of which another follows.

@@ -44,7 +44,8 @@ impl Signals {
     /// # Errors
     /// The system gives no signals.
     pub(super) fn listen() -> Result<Self, Failure> {
-        let take = |kind| signal(kind).map_err(|error| Failure::internal(format!("signals cannot be taken: {error}")));
+        let take =
+            |kind| signal(kind).map_err(|error| Failure::internal(format!("cannot install signal handlers: {error}")));
         let (mut interrupt, mut terminate) = (take(SignalKind::interrupt())?, take(SignalKind::terminate())?);
         let mut hang_up = take(SignalKind::hangup())?;
         let (tell, heard) = watch::channel(Heard::default());

@@ -34,7 +34,7 @@ use super::watch::Watch;
 /// The last step, which takes no time.
 const SAVE: usize = STEPS.len() - 1;
 /// What goes on behind a machine that is ready, in words.
-const WATCHING: &str = "watching for what a request without an answer may have made; Ctrl-C leaves the server as it is";
+const WATCHING: &str = "watching for objects of a request without an answer; Ctrl-C leaves the server as it is";
 /// How long removing may take.
 const REMOVING: std::time::Duration = std::time::Duration::from_secs(900);
 

@@ -100,11 +100,11 @@ impl Watch {
                 Ok(Ok(found)) => Some(found),
                 Ok(Err(error)) if error.is_hidden() => None,
                 Err(_) => {
-                    tracing::debug!(site = one.site.name, "no room is known there: it did not answer in time");
+                    tracing::debug!(site = one.site.name, "capacity there is unknown: it did not answer in time");
                     continue;
                 }
                 Ok(Err(error)) => {
-                    tracing::debug!(site = one.site.name, %error, "no room is known there");
+                    tracing::debug!(site = one.site.name, %error, "capacity there is unknown");
                     continue;
                 }
             };

@@ -52,7 +52,8 @@ fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
 
 impl Handle {
     fn backend(&self) -> Result<Arc<dyn ArtifactBackend>, Problem> {
-        let none = || Problem::coded(Code::Precondition, "this server keeps no artifacts; configure `store.artifacts`");
+        let none =
+            || Problem::coded(Code::Precondition, "this server does not store artifacts; configure `store.artifacts`");
         self.options().artifacts.clone().ok_or_else(none)
     }
 

@@ -236,7 +236,7 @@ impl Core {
         self.writes.applied = true;
         let result = self.scheduler.apply(self.now, event, &mut self.effects);
         if let Err(EventError::Fatal(problem)) = &result {
-            tracing::error!(target: "orlop::scheduler", problem, "the core set something aside");
+            tracing::error!(target: "orlop::scheduler", problem, "the core rejected part of an input");
         }
         result
     }

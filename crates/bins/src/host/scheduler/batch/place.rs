@@ -44,7 +44,7 @@ impl Core {
             _ => None,
         });
         self.absorb(&ReportFields::default());
-        attempt.ok_or_else(|| Problem::coded(Code::Internal, "the job was placed, and nobody knows as which attempt"))
+        attempt.ok_or_else(|| Problem::coded(Code::Internal, "the job was placed, but its attempt is unknown"))
     }
 
     /// A worker has accepted an attempt, or more.

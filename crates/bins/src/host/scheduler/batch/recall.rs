@@ -74,7 +74,7 @@ async fn judge(store: &dyn FleetStore, attempt: TaskRef) -> ReportVerdict {
     let rows = match store.attempts(attempt.job, &AttemptFilter { index: Some(attempt.index) }, &page).await {
         Ok(rows) => rows.items,
         Err(error) => {
-            tracing::warn!(target: "orlop::scheduler", job = %attempt.job, error = error.chain(), "what an old message was worth is not known");
+            tracing::warn!(target: "orlop::scheduler", job = %attempt.job, error = error.chain(), "the verdict about an old message is unknown");
             return ReportVerdict::Unknown;
         }
     };

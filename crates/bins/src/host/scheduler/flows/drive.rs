@@ -74,7 +74,7 @@ async fn take_over(inner: &Arc<Inner>) {
         }
     };
     if !flows.is_empty() {
-        tracing::info!(target: "orlop::flows", flows = flows.len(), "goes on with flows");
+        tracing::info!(target: "orlop::flows", flows = flows.len(), "resuming flows");
     }
     // All keys that are held are held again before anybody asks for one.
     let mut hosts = Vec::new();
@@ -83,7 +83,7 @@ async fn take_over(inner: &Arc<Inner>) {
         match resume(inner, &uid).await {
             Ok(resumed) => hosts.push(resumed),
             Err(error) => {
-                tracing::error!(target: "orlop::flows", uid, error = error.to_string(), "a flow cannot be gone on with");
+                tracing::error!(target: "orlop::flows", uid, error = error.to_string(), "cannot resume a flow");
                 tokio::spawn(again(Arc::downgrade(inner), uid, RETRY.0));
             }
         }
@@ -170,13 +170,15 @@ async fn drive(flows: Weak<Inner>, mut host: FlowHost, uid: String, _leaves: wat
             match inner.journal.document(&uid).await {
                 Ok(flow) => inner.expiry.note(&flow),
                 // Deleted already; or the next leader finds it.
-                Err(error) => tracing::debug!(target: "orlop::flows", uid, error = error.chain(), "a flow is gone"),
+                Err(error) => {
+                    tracing::debug!(target: "orlop::flows", uid, error = error.chain(), "a flow no longer exists");
+                }
             }
             inner.journal.leave(&uid);
         }
         Ok(_) => {}
         Err(error) => {
-            tracing::warn!(target: "orlop::flows", uid, error = error.to_string(), "a flow is left for now");
+            tracing::warn!(target: "orlop::flows", uid, error = error.to_string(), "a flow is released for now");
             tokio::spawn(again(flows, uid, RETRY.0));
         }
     }
@@ -195,7 +197,7 @@ async fn again(flows: Weak<Inner>, uid: String, mut wait: Duration) {
         match resume(&inner, &uid).await {
             Ok((host, record)) => return run(&inner, host, record),
             Err(error) => {
-                tracing::error!(target: "orlop::flows", uid, error = error.to_string(), "a flow cannot be gone on with");
+                tracing::error!(target: "orlop::flows", uid, error = error.to_string(), "cannot resume a flow");
             }
         }
     }

@@ -84,7 +84,7 @@ impl Inner {
                 Ok(()) => gone += 1,
                 Err(error) => {
                     let error = error.chain();
-                    tracing::warn!(target: "orlop::flows", uid, error, "a flow that is over was not deleted; tries again");
+                    tracing::warn!(target: "orlop::flows", uid, error, "a flow that is over was not deleted; retrying");
                     self.expiry.lock().insert((now.plus(AGAIN), uid));
                 }
             }

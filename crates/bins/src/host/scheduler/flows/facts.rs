@@ -37,9 +37,8 @@ impl Driver {
     /// # Errors
     /// Fatal when it cannot be read.
     pub(super) fn of(record: &FlowRecord) -> Result<Self, Problem> {
-        let unreadable = |error: serde_json::Error| {
-            Problem::new(Class::Fatal, "what the server keeps of the flow cannot be read").because(error)
-        };
+        let unreadable =
+            |error: serde_json::Error| Problem::new(Class::Fatal, "the stored flow cannot be read").because(error);
         let options = RecordOptions::deserialize(&record.options).map_err(unreadable)?;
         match options.driver {
             serde_json::Value::Null => Ok(Self::default()),
@@ -64,7 +63,7 @@ impl Driver {
 /// Fatal when the namespace is no tenant.
 pub(super) fn tenant(record: &FlowRecord) -> Result<TenantName, Problem> {
     let parsed = record.namespace().parse();
-    parsed.map_err(|error| Problem::new(Class::Fatal, "the flow is nobody's").because(error))
+    parsed.map_err(|error| Problem::new(Class::Fatal, "the flow has no tenant").because(error))
 }
 
 /// What jobs of a flow's steps have in common.

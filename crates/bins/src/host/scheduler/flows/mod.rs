@@ -104,7 +104,7 @@ impl Flows {
         let leading = handle.clone();
         let may_write: MayWrite = Arc::new(move || match leading.status() {
             Status::Leading { epoch } => Ok(epoch),
-            _ => Err(Problem::new(Class::Transient, "this server does not lead now")),
+            _ => Err(Problem::new(Class::Transient, "this server is not the leader now")),
         });
         let journal = Arc::new(FleetJournal::new(Arc::clone(handle.store()), may_write));
         let (keys, live, pipelines) = (Arc::default(), Mutex::default(), tokio::sync::Mutex::default());

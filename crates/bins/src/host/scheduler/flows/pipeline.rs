@@ -80,7 +80,7 @@ impl Flows {
         Ok(pipeline)
     }
 
-    /// Deletes a pipeline; its flows go on.
+    /// Deletes a pipeline; its flows keep running.
     ///
     /// # Errors
     /// As of [`Flows::update_pipeline`].

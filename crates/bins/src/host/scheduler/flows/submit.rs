@@ -92,7 +92,7 @@ impl Flows {
         let (text, name) = (definition_text(definition), name.map(str::to_owned));
         let turn = Arc::clone(&self.inner.readers).acquire_owned().await;
         let reading = tokio::task::spawn_blocking(move || {
-            // Held until it is read, also where nobody waits for it any more.
+            // Held until it is read, also where no one waits for it any more.
             let _turn = turn;
             read_definition(&text, backend, name.as_deref())
         });

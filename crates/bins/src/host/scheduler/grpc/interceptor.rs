@@ -115,7 +115,7 @@ fn method(path: &str) -> Option<&'static Method> {
 impl CallInterceptor for ApiInterceptor {
     async fn admit(&self, path: &str, caller: &mut Caller) -> Result<(), Problem> {
         let known = method(path);
-        let known = known.ok_or_else(|| Problem::coded(Code::NotFound, "there is no such method"))?;
+        let known = known.ok_or_else(|| Problem::coded(Code::NotFound, "method not found"))?;
         let (guard, origin) = (self.api.guard(), self.origin(caller));
         // Whose session it is, the method asks.
         if let (Needs::WorkerOr(_), false, Some(session)) = (known.needs, self.tls, caller.session) {

@@ -28,7 +28,7 @@ pub(super) struct Jobs {
 
 /// Who calls. The interceptor has let it pass; without one nobody does.
 pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Problem> {
-    caller.who.as_ref().ok_or_else(|| Problem::coded(Code::Unauthenticated, "nobody knows who calls"))
+    caller.who.as_ref().ok_or_else(|| Problem::coded(Code::Unauthenticated, "the caller is not authenticated"))
 }
 
 /// The batch of a submit, whose jobs share the id of their request where they have none of their own.
@@ -138,7 +138,7 @@ impl JobHost for Jobs {
         let page = match query.cursor.as_str() {
             "" => Page::first(limit),
             text => {
-                let wrong = |_| Problem::coded(Code::InvalidSpec, "cursor is none that this server gave");
+                let wrong = |_| Problem::coded(Code::InvalidSpec, "cursor was not issued by this server");
                 Page::after(text.parse().map_err(wrong)?, limit)
             }
         };

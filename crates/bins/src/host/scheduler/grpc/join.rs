@@ -16,7 +16,7 @@ use crate::wire::identity::{Authority, JoinToken, PeerCertificate};
 use crate::wire::worker::Registration;
 
 /// What a worker hears whose name was taken from it.
-const REVOKED: &str = "this worker may not work here any more; a new join token lets it in again";
+const REVOKED: &str = "this worker was revoked; it can join again with a new join token";
 
 /// A worker that may register, and what is kept of that once the loop has taken it. Until it is dropped no token changes.
 pub(super) struct Admission<'a> {
@@ -44,7 +44,7 @@ async fn token(api: &Api, kind: &str, id: &str) -> Result<Option<Token>, Problem
     let Some(entry) = found else { return Ok(None) };
     // What cannot be read does not count as what was never there: it may have been revoked.
     let token = stored_token(&entry).ok_or_else(|| {
-        let text = format!("what the store has of `{id}` cannot be read; make another join token, or restore a backup");
+        let text = format!("the record of `{id}` cannot be read; create another join token, or restore a backup");
         Problem::coded(Code::Internal, text)
     })?;
     Ok(Some(token).filter(|token| token.kind == kind))
@@ -143,7 +143,7 @@ impl Entrance {
         match before {
             Some(allowed) if allowed.revoked_at.is_some() => Err(Problem::coded(Code::Unauthenticated, REVOKED)),
             Some(allowed) if !good(&allowed) => {
-                let text = "this certificate is not good any more: another one was signed for the worker since";
+                let text = "this certificate is no longer valid: a newer one was issued to the worker";
                 Err(Problem::coded(Code::Unauthenticated, text))
             }
             Some(allowed) => check(&allowed, &offer.labels, &offer.tenants).map(|()| Some(allowed)),
@@ -163,7 +163,7 @@ impl Entrance {
         asked: &Registration,
         before: Option<Token>,
     ) -> Result<(Option<Token>, Token), Problem> {
-        const UNKNOWN: &str = "this join token is not known, has expired, is used up, or was revoked";
+        const UNKNOWN: &str = "this join token is unknown, has expired, is used up, or was revoked";
         let shown: JoinToken = asked
             .join_token
             .parse()

@@ -78,7 +78,9 @@ impl Resolved {
 
 async fn ask(handle: &Handle, tenant: &TenantName, name: &str) -> Result<Vec<u8>, String> {
     let Some(secrets) = &handle.options().secrets else {
-        return Err("secret: this server keeps no secrets; configure where they are".to_owned());
+        return Err(
+            "secret: this server does not store secrets; configure `secrets.key_file` or `secrets.folder`".to_owned()
+        );
     };
     let mut tries = 0;
     loop {

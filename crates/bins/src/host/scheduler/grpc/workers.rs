@@ -44,14 +44,14 @@ impl Workers {
     fn session_id(&self) -> Result<SessionId, Problem> {
         let mut bytes = [0; 16];
         let drawn = self.random.fill(&mut bytes);
-        drawn.map_err(|_| Problem::coded(Code::Internal, "the system gives no random numbers"))?;
+        drawn.map_err(|_| Problem::coded(Code::Internal, "the system provides no random numbers"))?;
         Ok(SessionId::from_bytes(bytes))
     }
 
     async fn registered(&self, caller: &Caller, request: Asked) -> Result<Registered, Problem> {
         let Some(protocol) = ProtocolRange::OURS.common(request.protocol) else {
             let (ours, theirs) = (ProtocolRange::OURS, request.protocol);
-            let text = format!("this server speaks protocol {ours}, the agent {theirs}; install a release that fits");
+            let text = format!("this server uses protocol {ours}, the agent {theirs}; install a matching release");
             return Err(Problem::coded(Code::Precondition, text));
         };
         let admission = self.entrance.admit(caller, &request).await?;

@@ -66,7 +66,7 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     // Who leads by now may have looked at the logs before this was written.
     let late = shared.until.load(Ordering::SeqCst) <= shared.clock.monotonic();
     match written {
-        Ok(_) if late => return Err(Problem::new(Class::Transient, "this server does not lead any more")),
+        Ok(_) if late => return Err(Problem::new(Class::Transient, "this server is no longer the leader")),
         Ok(bytes) => {
             shared.options.metrics.transport.log_bytes.inc_by(bytes);
             for body in chunk_events {
@@ -125,7 +125,7 @@ pub(in super::super) async fn expect_ends(shared: &Shared, results: &[JobResult]
     let looked = looking.await.unwrap_or_else(|panic| Err(Problem::new(Class::Fatal, panic.to_string())));
     if let Err(error) = looked {
         // Bytes that were counted before this server led are counted again.
-        tracing::warn!(target: "orlop::scheduler", error = error.chain(), "what is kept of logs cannot be read");
+        tracing::warn!(target: "orlop::scheduler", error = error.chain(), "the stored logs cannot be read");
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) struct BusConfig {
     /// A token, if the servers want one.
     #[arg(id = "bus.token")]
     pub(super) token: String,
-    /// Tells the fleets of one stream apart.
+    /// Distinguishes the fleets that share one stream.
     #[arg(id = "bus.cluster")]
     pub(super) cluster: String,
     /// Events of heartbeats, `worker.heartbeat`, too.
@@ -187,7 +187,7 @@ impl BackgroundTasks {
         self.stop.stop();
         for task in self.tasks {
             if task.await.is_err() {
-                tracing::error!(target: "orlop::scheduler", "a task beside the server ended by a panic");
+                tracing::error!(target: "orlop::scheduler", "a background task of the server panicked");
             }
         }
     }

@@ -84,8 +84,9 @@ pub(super) fn read(
         if let Source::Flag(flag) = settings.sources.of(key) {
             let variable = key.replace('.', "_").to_uppercase();
             let why = format!(
-                "holds a secret, and everybody on this machine can read the arguments of a process; write it into a file of your own \
-                 and name that in the variable ORLOP_{variable}_FILE, or set `{key}` in the configuration file"
+                "is a secret, and anyone on this machine can read the arguments of a process; write it into a \
+                 private file and name that in the variable ORLOP_{variable}_FILE, or set `{key}` in the \
+                 configuration file"
             );
             return Err(wrong_setting(flag, why).into());
         }
@@ -167,7 +168,8 @@ pub(super) struct StoreConfig {
     /// The SQLite file.
     #[arg(id = "store.path", value_parser = path)]
     pub(super) path: PathBuf,
-    /// Takes the file also where it is not the store that was here before: an empty one, another, an older copy. For one start.
+    /// Accepts the file even if it is not the store that was here before: an empty one, another, an older copy.
+    /// For one start.
     #[arg(id = "store.accept")]
     pub(super) accept: bool,
     /// When a commit to the file counts as written.

@@ -27,7 +27,7 @@ pub(super) async fn token(api: Arc<Api>, path: std::path::PathBuf) {
                 Ok(()) => return,
                 Err(error) => {
                     let path = path.display();
-                    tracing::error!(target: "orlop::scheduler", %path, error, "there is no first token; tries again");
+                    tracing::error!(target: "orlop::scheduler", %path, error, "there is no first token; retrying");
                 }
             }
         }

@@ -59,7 +59,7 @@ pub(super) fn check(config: &LogConfig) -> Result<(), String> {
     let is_word = |part: &&str| !part.contains([':', '=', '[']);
     if let Some(word) = parts.find(|part| is_word(part) && part.parse::<LevelFilter>().is_err() && *part != "orlop") {
         return Err(format!(
-            "log.level: `{word}` is no level; use off, error, warn, info, debug, trace, or PART=LEVEL"
+            "log.level: `{word}` is not a log level; use off, error, warn, info, debug, trace, or PART=LEVEL"
         ));
     }
     filter(config).map(drop)
@@ -108,6 +108,6 @@ mod tests {
         for good in ["info", "DEBUG", "off", "info,orlop=debug", "orlop::jobs=trace,warn"] {
             assert_eq!(level(good), Ok(()), "{good}");
         }
-        insta::assert_snapshot!(level("LOUD").unwrap_err(), @"log.level: `LOUD` is no level; use off, error, warn, info, debug, trace, or PART=LEVEL");
+        insta::assert_snapshot!(level("LOUD").unwrap_err(), @"log.level: `LOUD` is not a log level; use off, error, warn, info, debug, trace, or PART=LEVEL");
     }
 }

@@ -45,7 +45,7 @@ const LOCKED: Duration = Duration::from_millis(500);
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = confidential::begin() {
-        return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
+        return complain(&format!("cannot disable core dumps: {error}"), Exit::Failed);
     }
     open_files();
     let settings = match config::read(arguments.clone(), settings::variables()) {
@@ -71,7 +71,7 @@ fn open_files() {
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, WANTED.min(hard), hard)
     {
         // There are fewer connections then; the log has not begun yet.
-        complain(&format!("{WANTED} open files are not to be had: {error}"), Exit::Done);
+        complain(&format!("{WANTED} open files are not available: {error}"), Exit::Done);
     }
 }
 
@@ -163,7 +163,7 @@ async fn reload(current: &mut Config, arguments: &[OsString], whole: &Whole, log
         }
     };
     if let Err(problem) = log.change(&new.log) {
-        tracing::error!(target: "orlop::scheduler", problem, "the log goes on as before");
+        tracing::error!(target: "orlop::scheduler", problem, "the log settings are unchanged");
     }
     let [token, address] = new.rate.rates();
     whole.api().guard().set_rates(token, address);
@@ -173,7 +173,7 @@ async fn reload(current: &mut Config, arguments: &[OsString], whole: &Whole, log
     if scheduler != current.scheduler
         && let Err(problem) = whole.handle().configure(scheduler.0.clone()).await
     {
-        tracing::error!(target: "orlop::scheduler", problem = problem.message, "the scheduler goes on as before");
+        tracing::error!(target: "orlop::scheduler", problem = problem.message, "the scheduler settings are unchanged");
     }
     let kept = Config { log: new.log.clone(), rate: new.rate.clone(), scheduler, ..current.clone() };
     if kept != new {

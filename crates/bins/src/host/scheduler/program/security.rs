@@ -73,7 +73,8 @@ impl TlsConfig {
                 key: self.key.clone(),
                 authority: self.authority.clone(),
             }),
-            _ => Err("tls.certificate, tls.key and tls.authority go together; give all of them, or none".to_owned()),
+            _ => Err("tls.certificate, tls.key and tls.authority must be given together; give all of them, or none"
+                .to_owned()),
         }
     }
 }
@@ -134,7 +135,7 @@ impl RateConfig {
             ("address_burst", self.address_burst),
         ];
         match keys.into_iter().find(|(_, value)| *value == 0) {
-            Some((key, _)) => Err(format!("rate.{key} is 0, so that nobody could call; use 1 or more")),
+            Some((key, _)) => Err(format!("rate.{key} is 0, which would reject every call; use 1 or more")),
             None => Ok(()),
         }
     }
@@ -172,14 +173,14 @@ mod tests {
     fn a_rate_that_lets_nobody_call_is_refused() {
         assert_eq!(RateConfig::default().check(), Ok(()));
         let none = RateConfig { address_burst: 0, ..RateConfig::default() };
-        insta::assert_snapshot!(none.check().unwrap_err(), @"rate.address_burst is 0, so that nobody could call; use 1 or more");
+        insta::assert_snapshot!(none.check().unwrap_err(), @"rate.address_burst is 0, which would reject every call; use 1 or more");
     }
 
     #[test]
     fn files_of_an_outside_authority_go_together() {
         assert!(matches!(TlsConfig::default().plan(), Ok(TlsPlan::Own { .. })));
         let half = TlsConfig { key: "a".into(), ..TlsConfig::default() };
-        insta::assert_snapshot!(half.plan().unwrap_err(), @"tls.certificate, tls.key and tls.authority go together; give all of them, or none");
+        insta::assert_snapshot!(half.plan().unwrap_err(), @"tls.certificate, tls.key and tls.authority must be given together; give all of them, or none");
         let whole = TlsConfig { certificate: "b".into(), authority: "c".into(), ..half };
         assert!(matches!(whole.plan(), Ok(TlsPlan::Files { .. })));
     }

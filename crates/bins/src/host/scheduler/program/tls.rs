@@ -101,7 +101,7 @@ fn own(directory: &Path, now: Time) -> Result<Authority, Problem> {
             Ok(authority)
         }
         (Some(_), None) => {
-            let text = format!("{} is there and its key {} is not", certificate.display(), key.display());
+            let text = format!("{} exists, but its key {} does not", certificate.display(), key.display());
             Err(cannot_be_had(format_args!("{text}; bring the key back, or delete both: all workers then join anew")))
         }
     }

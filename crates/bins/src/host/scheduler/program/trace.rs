@@ -14,7 +14,7 @@ pub(super) struct TraceConfig {
     /// Address of the gRPC port of an OpenTelemetry collector, such as `http://127.0.0.1:4317`; empty = nowhere.
     #[arg(id = "trace.endpoint")]
     pub(super) endpoint: String,
-    /// The certificate of the authority that the collector's is of, in PEM, for https.
+    /// The CA certificate of the collector, in PEM, for https.
     #[arg(id = "trace.ca_file", value_parser = path)]
     pub(super) ca_file: PathBuf,
     /// The share of traces that begin at this server and are kept, 0 to 1. Where a client has begun one, its word counts.

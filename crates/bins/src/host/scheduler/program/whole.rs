@@ -121,7 +121,7 @@ impl Whole {
             let path = client.path().display();
             tracing::warn!(
                 target: "orlop::scheduler", %path, %error,
-                "clients of this machine do not find the client token by themselves: name its file with --token-file"
+                "clients on this machine cannot find the client token by themselves: give its file with --token-file"
             );
         });
         let secure = [rest, grpc].map(|address| plan.always || !address.ip().is_loopback());

@@ -64,7 +64,7 @@ async fn submit_until_taken(fixture: &Fixture, number: usize) -> JobId {
     .await
 }
 
-/// Listens; where the server has ended the session, comes back as an agent does. Gives what is to be run.
+/// Listens; where the server has stopped the session, comes back as an agent does. Gives what is to be run.
 async fn listen_until_given(fixture: &Fixture, agent: &mut Agent) -> Vec<orlop_core::task::TaskRef> {
     if agent.closed.is_some() {
         fixture.leads().await;

@@ -174,7 +174,7 @@ async fn versions_that_do_not_fit_are_refused_with_what_would() {
     let wire = Wire::new().await;
     let refused = wire.register(ProtocolRange { min: 7, max: 9 }).await.unwrap_err();
     assert_eq!(refused.code, Code::Precondition);
-    insta::assert_snapshot!(refused.message, @"this server speaks protocol 2 to 2, the agent 7 to 9; install a release that fits");
+    insta::assert_snapshot!(refused.message, @"this server uses protocol 2 to 2, the agent 7 to 9; install a matching release");
     let unknown = wire.jobs.job(orlop_core::id::JobId::from_u64(77), None, Duration::ZERO).await.unwrap_err();
     assert_eq!(unknown.code, Code::NotFound);
 }

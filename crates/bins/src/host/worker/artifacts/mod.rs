@@ -279,7 +279,7 @@ impl Files {
                 Err(why) if output.required && end.outcome == TaskEnd::Succeeded => {
                     (end.outcome, end.reason) = (TaskEnd::Failed, why);
                 }
-                Err(why) => tracing::warn!(attempt = %id, why, "not all that an attempt left is stored"),
+                Err(why) => tracing::warn!(attempt = %id, why, "not all artifacts of an attempt are stored"),
             }
         }
         end
@@ -416,7 +416,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A file that ends with an error once nobody waits for it any more.
+/// A file that ends with an error once no one waits for it any more.
 struct CancellableFile {
     file: fs::File,
     wanted: Arc<AtomicBool>,
@@ -425,7 +425,7 @@ struct CancellableFile {
 impl io::Read for CancellableFile {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         if !self.wanted.load(Ordering::Relaxed) {
-            return Err(io::Error::other("nobody waits for it any more"));
+            return Err(io::Error::other("no one waits for it any more"));
         }
         self.file.read(bytes)
     }

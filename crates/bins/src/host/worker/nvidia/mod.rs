@@ -130,10 +130,7 @@ fn offered(cards: Vec<Card>, nvlink: bool) -> Vec<Gpu> {
             continue;
         }
         if card.slices.is_empty() {
-            tracing::info!(
-                device = card.index,
-                "it is to be divided (MIG) and has no slices: nothing of it is offered"
-            );
+            tracing::info!(device = card.index, "MIG is enabled and it has no slices: it is not offered");
         }
         for Slice { profile, uuid } in card.slices {
             let Some((profile, model)) =

@@ -294,7 +294,7 @@ fn closed() -> LinkError {
 }
 
 fn spool_failed(error: std::io::Error) -> LinkError {
-    LinkError::Unreachable(format!("what it says cannot be kept: {error}"))
+    LinkError::Unreachable(format!("its state cannot be stored: {error}"))
 }
 
 const fn scheduler_runtime(runtime: Runtime) -> orlop_scheduler::job::Runtime {

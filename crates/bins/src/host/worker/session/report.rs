@@ -58,11 +58,11 @@ impl Session {
     /// the certificate is old.
     pub(super) fn look_for_more(&self) -> Result<(), LinkError> {
         if self.link.wants_renewal() {
-            return Err(LinkError::SessionOver("the certificate is to be renewed".to_owned()));
+            return Err(LinkError::SessionOver("the certificate must be renewed".to_owned()));
         }
         match self.answers.working().difference(&self.offered).next() {
             None => Ok(()),
-            Some(runtime) => Err(LinkError::SessionOver(format!("runtime {runtime} works now and is to be offered"))),
+            Some(runtime) => Err(LinkError::SessionOver(format!("runtime {runtime} works now and must be offered"))),
         }
     }
 

@@ -49,7 +49,7 @@ impl Session {
             Ok(Ok(answer)) => answer,
             Ok(Err(LinkError::SessionOver(reason))) => return self.forget_session(&reason),
             Ok(Err(error)) => {
-                tracing::debug!(worker = %self.state.worker, %error, "no answer to a sign of life");
+                tracing::debug!(worker = %self.state.worker, %error, "no answer to a heartbeat");
                 return false;
             }
             Err(_) => return false,

@@ -190,7 +190,7 @@ impl Step {
         let ending = self.ending.map_or(ending, |before| before.merge(ending));
         self.ending = Some(ending);
         if let Err(error) = self.dir.write_ending(&ending) {
-            tracing::warn!(attempt = %self.plan.id, error = error.chain(), "cannot record why a step is to end");
+            tracing::warn!(attempt = %self.plan.id, error = error.chain(), "cannot record why a step must end");
         }
     }
 

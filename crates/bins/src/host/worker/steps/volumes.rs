@@ -39,7 +39,7 @@ pub(in crate::host::worker) async fn remove_unused(flows: PathBuf, unused: Durat
             Ok(Ok(0)) => {}
             Ok(Ok(count)) => tracing::info!(count, "removed claims of flows that no step has used for long"),
             Ok(Err(error)) => tracing::warn!(%error, "old claims of flows cannot be removed"),
-            Err(error) => tracing::error!(%error, "the sweep of claims broke off"),
+            Err(error) => tracing::error!(%error, "the sweep of claims was interrupted"),
         }
         tokio::time::sleep(OFTEN).await;
     }

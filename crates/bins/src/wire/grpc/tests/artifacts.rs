@@ -79,7 +79,7 @@ async fn uploads_answer_with_the_stored_offset_and_downloads_begin_anywhere() {
     assert_eq!(chunks, [DownloadResponse { offset: 4, total: 6, data: Bytes::from_static(b"ef") }]);
 
     let bad = client.download(DownloadRequest { sha256: "x".into(), offset: 0, r#ref: None }).await.err().unwrap();
-    insta::assert_snapshot!(bad, @"sha256: is no SHA-256; use 64 hexadecimal digits in lower case");
+    insta::assert_snapshot!(bad, @"sha256: is not a SHA-256 digest; use 64 lowercase hexadecimal digits");
     let unnamed = client.begin(BeginUploadRequest { name: String::new(), ..beginning }).await.unwrap_err();
     insta::assert_snapshot!(unnamed, @"name: is missing");
     let large = UploadRequest { data: vec![0; UPLOAD_CHUNK + 1].into(), ..chunk(6, b"") };

@@ -295,8 +295,8 @@ fn plain_text_is_for_this_machine_only() {
     assert!(check_address("[::1]:1".parse().unwrap(), None).is_ok());
     insta::assert_snapshot!(check_address("0.0.0.0:7071".parse().unwrap(), None).unwrap_err(), @"0.0.0.0:7071 can be reached from outside; give the server TLS and tokens, or listen on 127.0.0.1");
     let error = |text: &str| text.parse::<Endpoint>().unwrap_err();
-    insta::assert_snapshot!(error("http://example.com:7071"), @"`http://example.com:7071` is no address of a server: plain text is for this machine only; use https://");
-    insta::assert_snapshot!(error("example.com"), @"`example.com` is no address of a server: it begins with neither https:// nor http://");
+    insta::assert_snapshot!(error("http://example.com:7071"), @"`http://example.com:7071` is not a server address: plain text is for this machine only; use https://");
+    insta::assert_snapshot!(error("example.com"), @"`example.com` is not a server address: it begins with neither https:// nor http://");
     for good in ["http://localhost:1", "http://[::1]:1", "http://127.3.2.1", "https://example.com"] {
         assert!(good.parse::<Endpoint>().is_ok(), "{good}");
     }

@@ -166,7 +166,7 @@ impl World {
                 self.server.committed(self.committed);
             }
             15 => {
-                // A frame that came is there twice.
+                // A frame that came appears twice.
                 if let Some(frame) = self.last_up.clone().filter(|frame| frame.seq > 0) {
                     assert_eq!(self.server.receive(frame), Ok(None));
                 }

@@ -75,13 +75,13 @@ fn after_the_hook_nothing_is_held_and_nothing_is_gone() {
     let before = objects(&fixture);
     let (code, said) = release();
     assert_eq!(code, Some(0), "{said}");
-    insta::assert_snapshot!(said.trim(), @"2 finalizers were taken away; nothing is held by the operator any more");
+    insta::assert_snapshot!(said.trim(), @"2 finalizers were removed; the operator holds no objects any more");
     assert_eq!(pods_of_operator(&fixture), 0, "the operator has ended before");
     assert_eq!(objects(&fixture), before, "all that was made is there");
     assert_eq!(fixture.denied_to(ACCOUNT), Vec::<String>::new());
     let (code, said) = release();
     assert_eq!(code, Some(0), "{said}");
-    insta::assert_snapshot!(said.trim(), @"0 finalizers were taken away; nothing is held by the operator any more");
+    insta::assert_snapshot!(said.trim(), @"0 finalizers were removed; the operator holds no objects any more");
     // Without anybody who works on them, they go when they are deleted.
     fixture.delete("Performer", performer);
     fixture.delete("HourglassExecutor", executor);

@@ -190,7 +190,7 @@ fn of_two_one_leads(cluster: &Cluster, dir: &Path, account: &Path) {
     let holder = json!({"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 1}}).to_string();
     cluster.kubectl(&["-n", HOME, "patch", "lease", "orlop-operator", "--type=merge", "-p", &holder]);
     assert_eq!(both[1 - leader].end(), Some(1));
-    assert!(both[1 - leader].log().contains("does not lead any more"), "{}", both[1 - leader].log());
+    assert!(both[1 - leader].log().contains("no longer leads"), "{}", both[1 - leader].log());
 }
 
 fn without_rights(cluster: &Cluster, dir: &Path) {

@@ -109,7 +109,7 @@ pub(super) fn judge(sentence: &str, around: Around, at: At<'_>, sink: &mut Sink<
     said.cards(sentence, sink);
     if strength == Strength::Weak && sink.holds_size(mark) {
         let file = sink.file();
-        sink.note(format!("{file}:{}: \u{201c}{}\u{201d} is taken for a hint only", at.line, quoted(sentence)));
+        sink.note(format!("{file}:{}: \u{201c}{}\u{201d} is treated as a hint only", at.line, quoted(sentence)));
     }
     said.software(sink);
     said.features(sink);

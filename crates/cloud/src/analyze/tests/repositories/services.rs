@@ -73,7 +73,7 @@ pub(super) const ALL: &[Repository] = &[
     (
         "container of rocky",
         &[("Dockerfile", "FROM rockylinux:9\nRUN dnf install -y gcc\n"), ("Makefile", "all:\n\tgcc x.c\n")],
-        "cpu os=centos-9 cores!=4 ram!=8 note=stands",
+        "cpu os=centos-9 cores!=4 ram!=8 note=used",
     ),
     (
         "container at the end of its life",

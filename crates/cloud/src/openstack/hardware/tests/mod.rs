@@ -261,8 +261,8 @@ fn a_need_never_falls_back() {
 fn tees_only_where_the_table_lists_them() {
     insta::assert_snapshot!(of(json!({"teeType": "sgx"})), @r#"["=","$node_type","compute_sgx"]"#);
     insta::assert_snapshot!(of(json!({"teeType": "sev"})), @r#"["=","$node_type","compute_snp"]"#);
-    insta::assert_snapshot!(of(json!({"teeType": "tdx"})), @"tdx cannot be had on openstack");
-    insta::assert_snapshot!(of(json!({"teeType": "sev-snp", "gpuCount": 1})), @"sev-snp with GPUs cannot be had on openstack");
+    insta::assert_snapshot!(of(json!({"teeType": "tdx"})), @"tdx is not available on openstack");
+    insta::assert_snapshot!(of(json!({"teeType": "sev-snp", "gpuCount": 1})), @"sev-snp with GPUs is not available on openstack");
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn a_credential_that_cannot_make_leases_is_reported_before_anything_is_made() {
     let (_, session) = crate::openstack::client::open(credentials, Arc::new(cloud), Arc::new(clock));
     let account = session.authenticate().now_or_never().unwrap().unwrap();
     let failure = check_account(&account).unwrap_err();
-    assert_eq!((failure.exit.code(), failure.message.as_str()), (6, "the credential cannot make leases"));
+    assert_eq!((failure.exit.code(), failure.message.as_str()), (6, "the credential cannot create leases"));
     assert!(failure.hint.contains("unrestricted"));
 }
 
@@ -268,7 +268,7 @@ fn a_network_or_image_that_is_missing_stops_before_the_lease() {
         choice.images[0].id = "gone".to_owned();
     }
     let (exit, message) = failed(&world, "image");
-    assert_eq!((exit, message.as_str()), (2, "image CC-Ubuntu22.04 is not there any more"));
+    assert_eq!((exit, message.as_str()), (2, "image CC-Ubuntu22.04 no longer exists"));
     assert!(world.cloud.faults().calls().iter().all(|call| !call.contains("POST /leases")));
 }
 
@@ -284,7 +284,7 @@ fn an_image_that_the_service_refuses_gives_way_to_the_next_once() {
     assert_eq!(saga.image().map(|image| image.id.as_str()), Some("image-2"));
     let again = crate::provision::saga::replayed(&world.journal.written()).unwrap();
     assert_eq!(again.image(), saga.image(), "who signs in, and how, follows from it");
-    let refusals = saga.warnings().iter().filter(|text| text.contains("was refused; the next one is taken")).count();
+    let refusals = saga.warnings().iter().filter(|text| text.contains("was rejected; trying the next one")).count();
     assert_eq!(refusals, 1, "{:?}", saga.warnings());
 
     // The next one is gone too: that is the end, with both names and nothing left.
@@ -303,7 +303,7 @@ fn a_service_that_stays_away_is_rolled_back_with_the_time_since_when() {
     world.cloud.faults().on("compute POST /servers", Fault::Status(503), 50);
     let (exit, message) = failed(&world, "compute away");
     assert_eq!(exit, 7);
-    assert!(message.starts_with("no server could be made since 2026-01-05T"), "{message}");
+    assert!(message.starts_with("no server could be created since 2026-01-05T"), "{message}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_key_that_went_with_another_deployment_is_made_again_and_removed_at_the_end(
         let resumed = world.take_up(Event::Resume).or_else(|| world.take_up(Event::Resume));
         let saga = resumed.unwrap();
         assert_eq!(saga.state(), SagaState::Ready, "{fault:?} {:?}\n{}", saga.failure(), world.trace());
-        assert!(saga.warnings().iter().any(|words| words.contains("is made again")), "{:?}", saga.warnings());
+        assert!(saga.warnings().iter().any(|words| words.contains("creating it again")), "{:?}", saga.warnings());
         world.assert_one_of_each("with a key of its own");
         assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
         world.assert_nothing("its key too");
@@ -229,7 +229,7 @@ fn who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_unclear
 
 #[test]
 fn after_an_interruption_that_rolled_back_nothing_is_left_to_go_on_with() {
-    for (stop, words) in [(Stop::RollBack, "apply again"), (Stop::Keep, "go on with resume")] {
+    for (stop, words) in [(Stop::RollBack, "apply again"), (Stop::Keep, "continue with resume")] {
         let world = World::new();
         *world.stage.stop.lock().unwrap() = Some((8, stop));
         let saga = world.applied();

@@ -199,7 +199,7 @@ fn a_rate_that_nobody_knows_is_never_told_as_known() {
     world.order.choices.iter_mut().for_each(|choice| choice.su_known = false);
     let saga = world.applied();
     assert_eq!(saga.cost().unwrap().text(), "at least 24 SU (rate unknown)");
-    let warning = "the site does not tell what an hour costs: at least 24 SU (rate unknown)".to_owned();
+    let warning = "the site does not publish the cost of an hour: at least 24 SU (rate unknown)".to_owned();
     assert!(saga.warnings().contains(&warning), "{:?}", saga.warnings());
     world.cloud.faults().on("reservation DELETE", Fault::Status(500), 100_000);
     let left = world.take_up(Event::Destroy).unwrap().failure().unwrap().message.clone();

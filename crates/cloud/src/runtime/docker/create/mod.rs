@@ -170,7 +170,7 @@ pub(super) fn seccomp(container: &ContainerPlan) -> Result<Option<String>, Probl
     Ok(Some(text))
 }
 
-/// Where the last words of container `index` go: into `file`, mounted at its path, unless a mount is there already.
+/// Where the last words of container `index` go: into `file`, mounted at its path, unless a mount already exists.
 pub(super) fn words(container: &ContainerPlan, file: &Path) -> Words {
     let path = &container.termination_message_path;
     let same = |target: &str| target.trim_end_matches('/') == path.trim_end_matches('/');

@@ -138,10 +138,10 @@ fn amd_intel_and_sgx_by_device_nodes() {
 #[test]
 fn virtual_machines_by_a_registered_runtime() {
     insta::assert_snapshot!(of(json!({"teeType": "tdx"})), @r#"{"Runtime":"io.containerd.kata-qemu-tdx.v2"}"#);
-    insta::assert_snapshot!(of(json!({"teeType": "sev-snp"})), @"sev-snp: runtime io.containerd.kata-qemu-snp.v2 is not registered and cannot be had on docker");
-    insta::assert_snapshot!(of(json!({"teeType": "sev"})), @"sev: runtime io.containerd.kata-qemu-snp.v2 is not registered and cannot be had on docker");
-    insta::assert_snapshot!(of(json!({"teeType": "tdx", "gpuCount": 1})), @"tdx with GPUs cannot be had on docker");
-    insta::assert_snapshot!(of(json!({"teeType": "cca"})), @"cca cannot be had on docker");
+    insta::assert_snapshot!(of(json!({"teeType": "sev-snp"})), @"sev-snp: runtime io.containerd.kata-qemu-snp.v2 is not registered and is not available on docker");
+    insta::assert_snapshot!(of(json!({"teeType": "sev"})), @"sev: runtime io.containerd.kata-qemu-snp.v2 is not registered and is not available on docker");
+    insta::assert_snapshot!(of(json!({"teeType": "tdx", "gpuCount": 1})), @"tdx with GPUs is not available on docker");
+    insta::assert_snapshot!(of(json!({"teeType": "cca"})), @"cca is not available on docker");
     let all = ["tdx", "snp", "se"].map(|name| format!("io.containerd.kata-qemu-{name}.v2"));
     let of_arch = |arch: &str, kind: &str| {
         let host = Inventory { runtimes: all.clone().into(), arch: arch.parse().unwrap(), ..inventory() };
@@ -153,7 +153,7 @@ fn virtual_machines_by_a_registered_runtime() {
     insta::assert_snapshot!(of_arch("s390x", "se"), @r#"{"Runtime":"io.containerd.kata-qemu-se.v2"}"#);
     insta::assert_snapshot!(of_arch("arm64", "tdx"), @"no machine fits; docker: needs CPU architecture amd64, has arm64");
     let file = json!({"docker": {"runtimes": {"cca": "kata-cca"}}});
-    insta::assert_snapshot!(on(Some(&inventory()), json!({"teeType": "cca"}), json!({}), file), @"cca: runtime kata-cca is not registered and cannot be had on docker");
+    insta::assert_snapshot!(on(Some(&inventory()), json!({"teeType": "cca"}), json!({}), file), @"cca: runtime kata-cca is not registered and is not available on docker");
 }
 
 #[test]

@@ -65,7 +65,7 @@ async fn follow(engine: Engine, id: String, mut sink: Sink, finish: Cancellation
             Ok(()) => {}
             Err(FollowError::Files(error)) => return Err(error),
             Err(FollowError::Engine(error)) => {
-                tracing::debug!(container = id, error = %error.chain(), "following a log broke off");
+                tracing::debug!(container = id, error = %error.chain(), "following a log was interrupted");
             }
         }
         tokio::select! {

@@ -135,7 +135,7 @@ async fn an_artifact_below_a_read_only_mount_has_no_place() {
     outside.inputs = vec![stored("model", "/data/../m", bench.store.hold(&[("", "weights")]))];
     substrate.start(outside).await.unwrap();
     let end = substrate.next().await.end;
-    insta::assert_snapshot!(failure(&end).1, @"input artifact model has no place at /data/../m: it is no absolute path below `/` without `..`");
+    insta::assert_snapshot!(failure(&end).1, @"input artifact model has no place at /data/../m: it is not an absolute path below `/` without `..`");
 }
 
 #[tokio::test(start_paused = true)]

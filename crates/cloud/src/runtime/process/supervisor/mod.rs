@@ -391,7 +391,7 @@ fn probe_in_child(connection: &mut File) {
         Ok(Fork::Child) => std::process::exit(i32::from(probe::answer(connection).is_err())),
         Ok(Fork::Parent(pid)) => drop(waitpid(Pid::from_raw(pid), None)),
         Err(error) => {
-            let reply = KeepReply::Refused(error.raw_os_error(), format!("a process cannot be made: {error}"));
+            let reply = KeepReply::Refused(error.raw_os_error(), format!("a process cannot be created: {error}"));
             answer(connection, &reply);
         }
     }

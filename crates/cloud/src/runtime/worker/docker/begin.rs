@@ -33,7 +33,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     /// Its directory.
-    #[error("its directory cannot be made: {0}")]
+    #[error("its directory cannot be created: {0}")]
     Directory(io::Error),
     /// Its inputs.
     #[error("its inputs cannot be put there: {0}")]

@@ -93,7 +93,7 @@ impl Hub {
         let supervised: BTreeSet<TaskRef> = supervise::all(&self.options.work)?.into_iter().collect();
         for (id, container) in self.containers(engine).await? {
             if !self.is_live(&id) && !supervised.contains(&id) {
-                tracing::warn!(attempt = %id, container = container.id, "a container that nobody knows; it is removed");
+                tracing::warn!(attempt = %id, container = container.id, "an unknown container; removing it");
                 engine.remove(&container.id).await?;
             }
         }

@@ -31,7 +31,7 @@ use crate::runtime::worker::plan::{AttemptPlan, beneath};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     /// Its directory.
-    #[error("its directory cannot be made: {0}")]
+    #[error("its directory cannot be created: {0}")]
     Directory(io::Error),
     /// Its inputs.
     #[error("its inputs cannot be put there: {0}")]
@@ -40,7 +40,7 @@ pub(super) enum Refused {
     #[error("its secrets cannot be written: {0}")]
     Secret(io::Error),
     /// Its control group.
-    #[error("its control group cannot be made: {0}")]
+    #[error("its control group cannot be created: {0}")]
     Group(io::Error),
     /// As whom it runs.
     #[error("{0}")]
@@ -58,7 +58,7 @@ pub(super) enum Refused {
     #[error("command `{0}` {1}")]
     Command(String, Unstartable),
     /// Making a process.
-    #[error("its process cannot be made: {0}")]
+    #[error("its process cannot be created: {0}")]
     Process(io::Error),
 }
 
@@ -138,7 +138,7 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
 fn check_user(plan: &AttemptPlan, shared: &Shared) -> Result<(), Refused> {
     let why = match (shared.options.users, plan.user) {
         (true, None) => "this worker runs processes as users of their tenants, and this tenant has none here",
-        (false, Some(_)) => "this worker runs processes as no other user than its own",
+        (false, Some(_)) => "this worker runs processes as its own user only",
         _ => return Ok(()),
     };
     Err(Refused::User(why.to_owned()))
@@ -230,10 +230,7 @@ fn working_dir(plan: &AttemptPlan, dir: &Path) -> Result<Option<PathBuf>, Refuse
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 // It came with the job's inputs; a link could lead anywhere.
                 if !fs::symlink_metadata(&place).map_err(Refused::Directory)?.is_dir() {
-                    return Err(Refused::WorkingDir(
-                        wanted,
-                        "is no directory: an input stands in its place".to_owned(),
-                    ));
+                    return Err(Refused::WorkingDir(wanted, "is not a directory: an input is at this path".to_owned()));
                 }
             }
             Err(error) => return Err(Refused::Directory(error)),

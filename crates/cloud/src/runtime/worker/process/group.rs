@@ -64,7 +64,7 @@ impl Groups {
         Ok(parent.filter(|_| options.launcher.is_some()).map(|parent| Self { parent }))
     }
 
-    /// Makes the group of an attempt with its limits; that it is there already is fine.
+    /// Makes the group of an attempt with its limits; that it already exists is fine.
     pub(super) fn make(&self, id: &TaskRef, spec: &Run) -> io::Result<Cgroup> {
         let group = self.group(id);
         let bounds = Bounds {

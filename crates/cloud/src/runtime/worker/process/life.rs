@@ -182,7 +182,11 @@ impl Life {
             self.cutter.say(complaint, moment, &mut self.fresh);
         }
         if !self.process.immune().is_empty() {
-            self.cutter.say("some processes of this attempt may not be killed and go on", moment, &mut self.fresh);
+            self.cutter.say(
+                "some processes of this attempt cannot be killed and keep running",
+                moment,
+                &mut self.fresh,
+            );
         }
         let oom = self.group.as_ref().is_some_and(|group| group.oom_kills() > 0);
         if let Some(group) = &self.group {

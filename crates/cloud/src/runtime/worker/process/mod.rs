@@ -273,8 +273,7 @@ fn restrain() -> io::Result<()> {
 /// Whether limits and users can be what they are asked to be.
 fn check(options: &ProcessOptions) -> Result<(), Problem> {
     if options.users && !nix::unistd::geteuid().is_root() {
-        let message = "attempts are to run as users of their tenants, which only root may do; run the worker as root, or \
-                       name no users";
+        let message = "attempts must run as users of their tenants, which only root may do; run the worker as root, or set no users";
         return Err(Problem::new(Class::Denied, message));
     }
     if options.launcher.is_none() && (options.users || !options.limits.is_empty()) {

@@ -32,7 +32,7 @@ async fn within<T>(bound: Option<Duration>, work: impl Future<Output = Result<T,
     let Some(bound) = bound else { return work.await };
     tokio::time::timeout(bound, work).await.unwrap_or_else(|_| {
         let message = format!(
-            "the fleet store says nothing for {} s; check that PostgreSQL runs, is reachable and holds no lock",
+            "the fleet store has not answered for {} s; check that PostgreSQL runs, is reachable and holds no lock",
             bound.as_secs_f64()
         );
         Err(Problem::new(Class::Transient, message))
@@ -165,6 +165,8 @@ pub(super) fn schema_name(name: &str) -> Result<String, Problem> {
     if good {
         return Ok(name.to_owned());
     }
-    let message = format!("`{name}` is no name of a schema; use lower case letters, digits and `_`, no digit first");
+    let message = format!(
+        "`{name}` is not a valid schema name; use lowercase letters, digits and `_`, not starting with a digit"
+    );
     Err(Problem::new(Class::Invalid, message))
 }

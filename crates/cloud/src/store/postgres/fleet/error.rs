@@ -26,13 +26,13 @@ pub(super) fn classify(doing: &str, error: &tokio_postgres::Error) -> Problem {
     }
     let code = reported.code().code();
     let (class, advice) = match code.get(..2).unwrap_or(code) {
-        "53" => (Class::Capacity, "the database has no room; free disk, memory or connections"),
+        "53" => (Class::Capacity, "the database is out of resources; free disk, memory or connections"),
         "08" | "40" | "55" | "57" => (Class::Transient, "the database was busy or restarting; try again"),
         "58" => (Class::Transient, "the database cannot read or write its files; check its disk and log"),
         "28" | "42" if code == "42501" || code.starts_with("28") => {
             (Class::Denied, "the database refuses the user; check user, password and rights")
         }
-        "3D" => (Class::NotFound, "there is no such database; create it"),
+        "3D" => (Class::NotFound, "database not found; create it"),
         "22" => (Class::Invalid, "a value cannot be stored"),
         "XX" => (Class::Fatal, "the database is damaged; restore a backup"),
         _ => (Class::Fatal, "this is a fault of Orlop; report it with this message"),

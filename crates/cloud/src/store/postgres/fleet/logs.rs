@@ -110,7 +110,7 @@ const DELETE: &str = "
     SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM old";
 
 fn stands_by() -> Problem {
-    Problem::new(Class::Transient, "this server does not lead, so it keeps no logs; try again")
+    Problem::new(Class::Transient, "this server is not the leader, so it stores no logs; try again")
 }
 
 impl PostgresFleet {

@@ -57,7 +57,7 @@ fn name_of(folder: &Path) -> io::Result<String> {
 fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     let filled = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);
-    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    filled.map_err(|_| io::Error::other("the system provides no random numbers"))?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

@@ -76,7 +76,7 @@ async fn commit_group(connection: &Connection, group: Vec<Commit>) {
 }
 
 fn fenced(epoch: Epoch) -> Problem {
-    let message = format!("epoch {epoch} does not lead; take leadership and restore");
+    let message = format!("epoch {epoch} is not the current leader; take leadership and restore");
     Problem::new(Class::Denied, message).with_reason(FENCED)
 }
 

@@ -40,7 +40,7 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, CallError> + Send + 'static,
     ) -> Result<T, Problem> {
-        let stopped = || Problem::new(Class::Transient, "the read was given up; the program is ending");
+        let stopped = || Problem::new(Class::Transient, "the read was aborted; the program is ending");
         let _permit = self.permits.acquire().await.map_err(|_| stopped())?;
         let (path, idle) = (Arc::clone(&self.path), Arc::clone(&self.idle));
         let read = move || {

@@ -214,7 +214,7 @@ impl Stamp {
         self.known.commits = number;
         if let Err(error) = self.write() {
             let path = path.display();
-            tracing::warn!(%path, %error, "what is known of the store beside it cannot be written");
+            tracing::warn!(%path, %error, "the state file of the store cannot be written");
         }
     }
 
@@ -224,15 +224,16 @@ impl Stamp {
         let written = self.write().and_then(|()| self.file.sync_all());
         if let Err(error) = written {
             let path = path.display();
-            tracing::warn!(%path, %error, "what is known of the store beside it cannot be written");
+            tracing::warn!(%path, %error, "the state file of the store cannot be written");
         }
     }
 }
 
 fn refused(path: &Path, wrong: &str) -> Problem {
     let text = format!(
-        "fleet store {} is not the one that was here: {wrong}. Put the right file back, or restore a backup. To go on with this one \
-         and forget what the other held, start once with --accept-store (`orlop scheduler`: --store-accept=true)",
+        "fleet store {} is not the one that was here: {wrong}. Put the right file back, or restore a backup. To \
+         continue with this one and discard what the other held, start once with --accept-store (`orlop scheduler`: \
+         --store-accept=true)",
         path.display()
     );
     Problem::new(Class::Invalid, text).with_reason(NOT_THE_SAME)

@@ -365,7 +365,8 @@ pub(super) fn fence(connection: &Connection, epoch: Epoch) -> Result<(), CallErr
     if leader.is_some_and(|leader| leader.epoch == epoch && !leader.holder.is_empty()) {
         return Ok(());
     }
-    let message = format!("epoch {epoch} does not lead, the newest is {newest}; take leadership and restore");
+    let message =
+        format!("epoch {epoch} is not the current leader, the newest is {newest}; take leadership and restore");
     Err(Problem::new(Class::Denied, message).with_reason(FENCED).into())
 }
 

@@ -70,7 +70,7 @@ async fn a_file_of_something_else_is_fatal_and_stays() {
     std::fs::write(&path, "dear diary, ".repeat(1000)).unwrap();
     let error = SqliteJournal::open(&path, Access::Host).await.unwrap_err();
     assert_eq!(error.class, Class::Fatal);
-    assert!(error.message.contains("the file is no journal; name another file"), "{error}");
+    assert!(error.message.contains("the file is not a journal; name another file"), "{error}");
     assert_eq!(viewer(&path).await.unwrap_err().class, Class::Fatal);
     let mut text = String::new();
     std::fs::File::open(&path).unwrap().read_to_string(&mut text).unwrap();

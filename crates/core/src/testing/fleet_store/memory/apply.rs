@@ -59,7 +59,7 @@ impl State {
                     return Err(invalid(format!("the spec of job {id} is not stored")));
                 }
                 if self.jobs.contains_key(&id) || !brought.jobs.insert(id) {
-                    return Err(invalid(format!("job {id} is stored already")));
+                    return Err(invalid(format!("job {id} is already stored")));
                 }
             }
             Record::Job(change) => {
@@ -74,7 +74,7 @@ impl State {
             Record::AttemptNew(attempt) => {
                 self.has_job(attempt.id.job, brought)?;
                 if self.attempts.contains_key(&attempt.id) || !brought.attempts.insert(attempt.id) {
-                    return Err(invalid(format!("attempt {:?} is stored already", attempt.id)));
+                    return Err(invalid(format!("attempt {:?} is already stored", attempt.id)));
                 }
             }
             Record::Attempt(change) => {

@@ -99,8 +99,9 @@ impl State {
             Some((holder, newest)) if *newest == epoch && !holder.name.is_empty() => Ok(()),
             newest => {
                 let newest = newest.as_ref().map_or(Epoch(0), |(_, epoch)| *epoch);
-                let message =
-                    format!("epoch {epoch} does not lead, the newest is {newest}; take leadership and restore");
+                let message = format!(
+                    "epoch {epoch} is not the current leader, the newest is {newest}; take leadership and restore"
+                );
                 Err(Problem::new(Class::Denied, message).with_reason(crate::ports::fleet_store::FENCED))
             }
         }

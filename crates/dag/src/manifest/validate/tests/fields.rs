@@ -111,7 +111,7 @@ fn wrong_types_say_what_is_expected() {
     error[1.2] spec.steps[0].inputs.parameters[1]: expected a mapping, found the text `x`
     error[1.2] spec.suspend: expected true or false, found the text `yes` (write true, without quotes)
     error[1.2] spec.parameters: expected a list of mappings, found a mapping (begin every item with `- `)
-    error[1.2] spec.executionPolicy: expected a mapping, found a list (remove the `- `: the fields stand directly below this one)
+    error[1.2] spec.executionPolicy: expected a mapping, found a list (remove the `- `: the fields belong directly below this one)
     "#);
 }
 
@@ -200,7 +200,7 @@ fn depends_excludes_dependencies() {
 #[test]
 fn finally_has_no_manual_steps_and_names_of_its_own() {
     insta::assert_snapshot!(says([("spec.finally", json!([{"name": "f", "type": "Manual"}, step("a")]))]), @"
-    error[1.2] spec.finally[0].type: a Manual step cannot stand in `finally` (move it to `steps`: cleaning up does not wait for people)
+    error[1.2] spec.finally[0].type: a Manual step is not allowed in `finally` (move it to `steps`: cleaning up does not wait for people)
     error[1.2] spec.finally[1].name: the name `a` is that of spec.steps[0] already (rename one of them)
     ");
 }
@@ -209,7 +209,7 @@ fn finally_has_no_manual_steps_and_names_of_its_own() {
 fn fan_out_has_one_source_and_parallelism_of_its_own() {
     insta::assert_snapshot!(says([("spec.steps.0.withItems", json!([1])), ("spec.steps.0.withParam", json!("b:$.outputs.x")), ("spec.steps.-", step_with("b", json!({"outputs": {"parameters": [{"name": "x", "valueFrom": {"path": "/x"}}]}})))]), @"error[1.2] spec.steps[0].withParam: the step has `withItems` and `withParam` (keep one: items known now, or a list an earlier step gives)");
     insta::assert_snapshot!(says([("spec.steps.-", json!({"name": "b", "type": "Manual", "withItems": [1]}))]), @"error[1.2] spec.steps[1].withItems: a Manual step does not fan out (remove withItems)");
-    insta::assert_snapshot!(says([("spec.steps.0.parallelism", json!(2))]), @"error[1.2] spec.steps[0].parallelism: `parallelism` of a step limits fan-out instances, and this step does not fan out (remove it; the Job's own parallelism stands in template.spec, the flow's in executionPolicy)");
+    insta::assert_snapshot!(says([("spec.steps.0.parallelism", json!(2))]), @"error[1.2] spec.steps[0].parallelism: `parallelism` of a step limits fan-out instances, and this step does not fan out (remove it; the Job's own parallelism belongs in template.spec, the flow's in executionPolicy)");
     insta::assert_snapshot!(says([("spec.steps.0.withItems", json!([1])), ("spec.steps.0.parallelism", json!(0))]), @"error[1.2] spec.steps[0].parallelism: 0 is too small (use 1 or more)");
     insta::assert_snapshot!(says([("spec.steps.0.withItems", json!(vec![0; 10_001]))]), @"error[1.2] spec.steps[0].withItems: 10001 items; at most 10000 are allowed here (split them over several steps)");
     assert_eq!(says_under(&Limits::elsewhere(), [("spec.steps.0.withItems", json!(vec![0; 10_001]))]), "");

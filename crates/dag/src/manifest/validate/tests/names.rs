@@ -152,7 +152,7 @@ fn artifacts_have_dns_names_and_exactly_one_source() {
     error[V10] spec.steps[0].inputs.artifacts[1]: the artifact has no source (give it `from` or `http`)
     error[V10] spec.steps[0].inputs.artifacts[2]: the artifact has `from` and `http` (keep one of them)
     error[V12] spec.steps[0].inputs.artifacts[2].from: the step `a` has no output artifact `x` (declare it under outputs.artifacts of `a`)
-    error[V10] spec.steps[0].inputs.artifacts[3].http.url: `ftp://h/x` is no http or https URL (begin it with https://)
+    error[V10] spec.steps[0].inputs.artifacts[3].http.url: `ftp://h/x` is not an http or https URL (begin it with https://)
     error[V10] spec.steps[0].inputs.artifacts[4].http.url: the URL `https:///x` names no host
     error[V10] spec.steps[0].inputs.artifacts[5].http.url: the URL `https://h/a b` holds blanks or control characters (write them as %20 and so on)
     error[V10] spec.steps[0].inputs.artifacts[6].from: `from` names no step or no artifact (write it as step/artifact)

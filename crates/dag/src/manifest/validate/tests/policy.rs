@@ -60,8 +60,8 @@ fn failure_rules_say_what_they_are_about() {
     error[1.2] spec.executionPolicy.podFailurePolicy.rules[0].action: `ignore` is not allowed here (did you mean `Ignore`?)
     error[1.2] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.operator: `Is` is not allowed here (use one of In, NotIn)
     error[1.2] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.containerName: the container name is empty (name a container, or leave it out for `main`)
-    error[1.2] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.values[0]: 256 is no exit code (exit codes are 0 to 255)
-    error[1.2] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.values[1]: -1 is no exit code (exit codes are 0 to 255)
+    error[1.2] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.values[0]: 256 is not an exit code (exit codes are 0 to 255)
+    error[1.2] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.values[1]: -1 is not an exit code (exit codes are 0 to 255)
     warning[V22] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes: no step has a container ``, so the rule never matches (set containerName to the container whose exit code counts)
     ");
     insta::assert_snapshot!(of(json!([{"action": "Count", "onExitCodes": {"operator": "In", "values": []}}])), @"error[1.2] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.values: the rule lists no exit code (list at least one)");
@@ -100,8 +100,8 @@ fn retry_policies_have_sensible_numbers() {
     insta::assert_snapshot!(of(json!({"backoff": {"type": "Quadratic", "factor": 0.5, "jitter": 1.5, "duration": "0s", "maxDuration": "soon"}})), @"
     error[1.2] spec.steps[0].retryPolicy.backoff.type: `Quadratic` is not allowed here (use one of Exponential, Linear, Fixed)
     error[1.2] spec.steps[0].retryPolicy.backoff.factor: 0.5 is too small (use 1 or more)
-    error[1.2] spec.steps[0].retryPolicy.backoff.jitter: 1.5 is no share (use 0 to 1)
-    error[1.2] spec.steps[0].retryPolicy.backoff.duration: a delay of nothing (use a duration above 0, or leave it out for 1s)
+    error[1.2] spec.steps[0].retryPolicy.backoff.jitter: 1.5 is not a fraction (use 0 to 1)
+    error[1.2] spec.steps[0].retryPolicy.backoff.duration: a delay of zero (use a duration above 0, or leave it out for 1s)
     error[1.2] spec.steps[0].retryPolicy.backoff.maxDuration: `soon` is not a duration (write a number and a unit (ns, us, ms, s, m, h), such as 300ms, 90s or 1h30m)
     ");
     insta::assert_snapshot!(of(json!({"backoff": {"type": "exponential", "duration": "721h", "maxDuration": "720h1ms"}})), @"
@@ -112,7 +112,7 @@ fn retry_policies_have_sensible_numbers() {
     insta::assert_snapshot!(of(json!({"backoff": {"duration": "90s", "maxDuration": "1m"}})), @"error[1.2] spec.steps[0].retryPolicy.backoff.maxDuration: maxDuration 1m0s is below the delay it limits, 1m30s (set duration to at most maxDuration; absent it is 1s)");
     insta::assert_snapshot!(of(json!({"backoff": {"maxDuration": "500ms"}})), @"error[1.2] spec.steps[0].retryPolicy.backoff.maxDuration: maxDuration 500ms is below the delay it limits, 1s (set duration to at most maxDuration; absent it is 1s)");
     insta::assert_snapshot!(of(json!({"backoff": {"duration": "-5s", "jitter": -0.1}})), @"
-    error[1.2] spec.steps[0].retryPolicy.backoff.jitter: -0.1 is no share (use 0 to 1)
+    error[1.2] spec.steps[0].retryPolicy.backoff.jitter: -0.1 is not a fraction (use 0 to 1)
     error[1.2] spec.steps[0].retryPolicy.backoff.duration: `-5s` is not a duration (it is negative) (write a number and a unit (ns, us, ms, s, m, h), such as 300ms, 90s or 1h30m)
     ");
     for good in [

@@ -23,7 +23,7 @@ fn input(path: &str) -> String {
 fn paths_begin_at_the_document_or_a_step() {
     insta::assert_snapshot!(input(""), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the path is empty (write one like `$.succeeded` or `build:$.outputs.digest`)");
     insta::assert_snapshot!(input("outputs.x"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: `outputs.x` does not start with `$` (write `$.member`, or `<step>:$.member` to read another step)");
-    insta::assert_snapshot!(input("Build_Image:$.outputs.digest"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: what stands before `:` does not name a step: step name `Build_Image` is not valid: character 'B' at position 1 is not allowed (use lower case letters, digits, `-` and `.`)");
+    insta::assert_snapshot!(input("Build_Image:$.outputs.digest"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the text before `:` is not the name of a step: step name `Build_Image` is not valid: character 'B' at position 1 is not allowed (use lower case letters, digits, `-` and `.`)");
     insta::assert_snapshot!(input("build-image:$.outputs["), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: `$.outputs[` is not a JSONPath of RFC 9535: at column 11, found the end, expected a name in quotes, an index, a slice, `*` or `?`");
     assert_eq!(input("build-image:$.outputs.digest"), "");
     assert_eq!(input(" build-image : $.status.succeeded"), "");
@@ -61,7 +61,7 @@ fn a_condition_reads_no_input_that_only_an_attempt_knows() {
 
 #[test]
 fn an_output_is_text_and_has_no_members() {
-    insta::assert_snapshot!(input("build-image:$.outputs.digest.sha"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the output `digest` of the step `build-image` is text, which has no members (read it whole, or give the part an output of its own in `build-image`, such as `jsonPath: $.termination.json.NAME`)");
+    insta::assert_snapshot!(input("build-image:$.outputs.digest.sha"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the output `digest` of the step `build-image` is text, which has no members (read it whole, or give the part its own output in `build-image`, such as `jsonPath: $.termination.json.NAME`)");
     for path in ["$.outputs['digest'][0]", "$.outputs.digest[*]", "$.outputs.digest..x"] {
         assert!(input(&format!("build-image:{path}")).contains("is text, which has no members"), "{path}");
     }
@@ -120,9 +120,9 @@ fn what_is_known_at_the_end_is_read_in_finally() {
 fn placeholders_of_other_products_are_warned_of_and_left_alone() {
     let command = "spec.steps.0.template.spec.template.spec.containers.0.command";
     insta::assert_snapshot!(says([(command, json!(["echo", "{{inputs.parameters.x}} $(params.x)", "{{item}}"]))]), @"
-    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[1]: `{{inputs.parameters.x}}` is no placeholder here: the text stays as it is (a parameter is `{{parameters.NAME}}`, declared by the flow or as an input of the step)
-    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[1]: `$(params.x)` is no placeholder here: the text stays as it is (a parameter is `{{parameters.NAME}}`, declared by the flow or as an input of the step)
-    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[2]: `{{item}}` is no placeholder here: the text stays as it is (an item is `{{parameters.item}}`, a field of it `{{parameters.item.NAME}}`)
+    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[1]: `{{inputs.parameters.x}}` is not a placeholder here; the text is kept as it is (a parameter is `{{parameters.NAME}}`, declared by the flow or as an input of the step)
+    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[1]: `$(params.x)` is not a placeholder here; the text is kept as it is (a parameter is `{{parameters.NAME}}`, declared by the flow or as an input of the step)
+    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[2]: `{{item}}` is not a placeholder here; the text is kept as it is (an item is `{{parameters.item}}`, a field of it `{{parameters.item.NAME}}`)
     ");
     assert_eq!(says([(command, json!(["sh", "-c", "echo $(date) ${HOME} '{{.Names}}'"]))]), "");
 }
@@ -216,8 +216,8 @@ fn secrets_stand_in_environment_command_and_args_only() {
     let kubernetes = Limits::kubernetes();
     let container = json!({"name": "main", "image": "b", "command": ["${parameters.key}"], "args": ["x${parameters.key}"], "env": [{"name": "A", "value": "${parameters.key}"}]});
     insta::assert_snapshot!(with_secret(&kubernetes, [(&format!("{POD}.containers.0"), container)]), @"
-    warning[V13] spec.steps[0].template.spec.template.spec.containers[0].command[0]: the secret parameter `key` stands in a command line, which others on its machine can read (use it in env values, and name the variable in the command)
-    warning[V13] spec.steps[0].template.spec.template.spec.containers[0].args[0]: the secret parameter `key` stands in a command line, which others on its machine can read (use it in env values, and name the variable in the command)
+    warning[V13] spec.steps[0].template.spec.template.spec.containers[0].command[0]: the secret parameter `key` is used in a command line, which other users of its machine can read (use it in env values, and name the variable in the command)
+    warning[V13] spec.steps[0].template.spec.template.spec.containers[0].args[0]: the secret parameter `key` is used in a command line, which other users of its machine can read (use it in env values, and name the variable in the command)
     ");
     let places = [
         (&*format!("{POD}.containers.0.image"), json!("b:${parameters.key}")),
@@ -233,23 +233,23 @@ fn secrets_stand_in_environment_command_and_args_only() {
     ];
     insta::assert_snapshot!(with_secret(&kubernetes, places.clone()), @"
     error[2.4] spec.steps[0].when: parameter `key` is a secret, which no condition may read (decide on a parameter that is not from a Secret)
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and may not stand here (use it in env values of a container)
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].workingDir: the parameter `key` is a secret and may not stand here (use it in env values of a container)
-    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and may not stand here (use it in env values of a container)
-    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and may not stand here (use it in env values of a container)
-    error[V13] spec.steps[0].message: the parameter `key` is a secret and may not stand here (use it in env values of a container)
-    error[V13] spec.steps[0].inputs.artifacts[0].http.headers.Authorization: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].workingDir: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].message: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].inputs.artifacts[0].http.headers.Authorization: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     ");
     let mut clear = Limits::kubernetes();
     clear.secrets_as_text = true;
     insta::assert_snapshot!(with_secret(&clear, places), @"
     error[2.4] spec.steps[0].when: parameter `key` is a secret, which no condition may read (decide on a parameter that is not from a Secret)
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and may not stand here (use it in env values of a container)
-    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and may not stand here (use it in env values of a container)
-    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and may not stand here (use it in env values of a container)
-    error[V13] spec.steps[0].message: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].message: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     ");
-    insta::assert_snapshot!(with_secret(&kubernetes, [("spec.steps.0.withParam", json!("${parameters.key}"))]), @"error[V13] spec.steps[0].withParam: the parameter `key` is a secret and may not stand here (use it in env values of a container)");
+    insta::assert_snapshot!(with_secret(&kubernetes, [("spec.steps.0.withParam", json!("${parameters.key}"))]), @"error[V13] spec.steps[0].withParam: the parameter `key` is a secret and is not allowed here (use it in env values of a container)");
     let open = ("spec.steps.0.inputs.parameters", json!([{"name": "key", "value": "open"}]));
     assert_eq!(
         with_secret(&kubernetes, [open, ("spec.steps.0.message", json!("${parameters.key}"))]),
@@ -267,12 +267,12 @@ fn files_that_nothing_there_can_move_are_refused() {
     let one = json!([file("x"), {"name": "d", "valueFrom": {"jsonPath": "$.succeeded"}}]);
     assert_eq!(says_under(&bare, [(outputs, one.clone())]), "", "one file is the termination message");
     let own = (&*format!("{POD}.containers.0.terminationMessagePath"), json!("/own"));
-    insta::assert_snapshot!(says_under(&bare, [(outputs, one), own]), @"error[R32] spec.steps[0].outputs: the step `a` has an output file beside a `terminationMessagePath` of its own, and this operator was started without --helper-image and --artifact-url, so nothing moves them (give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
+    insta::assert_snapshot!(says_under(&bare, [(outputs, one), own]), @"error[R32] spec.steps[0].outputs: the step `a` has an output file together with its own `terminationMessagePath`, and this operator was started without --helper-image and --artifact-url, so nothing moves them (set both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
     let two = (outputs, json!([file("x"), file("y")]));
-    insta::assert_snapshot!(says_under(&bare, [two.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has several output files, and this operator was started without --helper-image and --artifact-url, so nothing moves them (give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
+    insta::assert_snapshot!(says_under(&bare, [two.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has several output files, and this operator was started without --helper-image and --artifact-url, so nothing moves them (set both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
     let made = ("spec.steps.0.outputs.artifacts", json!([{"name": "a", "path": "/a"}]));
-    insta::assert_snapshot!(says_under(&bare, [made.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them (give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
+    insta::assert_snapshot!(says_under(&bare, [made.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them (set both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
     let taken = ("spec.steps.0.inputs.artifacts", json!([{"name": "a", "http": {"url": "https://example.org/a"}}]));
-    insta::assert_snapshot!(says_under(&bare, [taken.clone()]), @"error[R32] spec.steps[0].inputs: the step `a` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them (give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
+    insta::assert_snapshot!(says_under(&bare, [taken.clone()]), @"error[R32] spec.steps[0].inputs: the step `a` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them (set both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
     assert_eq!(says_under(&Limits::kubernetes(), [two, made, taken]), "");
 }

@@ -47,7 +47,7 @@ fn claims_say_how_large_they_are_and_who_may_mount_them() {
     error[1.2] spec.resourceTemplates.volumeClaimTemplates[0].spec.resources.requests.storage: the claim does not say how large it is (add resources.requests.storage, such as 1Gi)
     ");
     insta::assert_snapshot!(with(json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "0"}}})), @"error[1.2] spec.resourceTemplates.volumeClaimTemplates[0].spec.resources.requests.storage: a claim of 0 holds nothing (ask for more than 0)");
-    insta::assert_snapshot!(with(json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1 GB"}}})), @"error[V16] spec.resourceTemplates.volumeClaimTemplates[0].spec.resources.requests.storage: quantity `1 GB` ends in ` GB`, which is no suffix (allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (use `G` or `Gi`))");
+    insta::assert_snapshot!(with(json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1 GB"}}})), @"error[V16] spec.resourceTemplates.volumeClaimTemplates[0].spec.resources.requests.storage: quantity `1 GB` ends in ` GB`, which is not a valid suffix (allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (use `G` or `Gi`))");
     insta::assert_snapshot!(claims(json!([{"metadata": {"name": "a"}}])), @"
     error[1.2] spec.resourceTemplates.volumeClaimTemplates[0].spec.accessModes: the claim has no access mode (list one, such as ReadWriteOnce)
     error[1.2] spec.resourceTemplates.volumeClaimTemplates[0].spec.resources.requests.storage: the claim does not say how large it is (add resources.requests.storage, such as 1Gi)
@@ -64,7 +64,7 @@ fn resource_templates_keep_unknown_fields() {
     insta::assert_snapshot!(says_under(&Limits::kubernetes().strict(), [("spec.resourceTemplates.volumeClaimTemplates", json!([odd]))]), @"error[V2] spec.resourceTemplates.volumeClaimTemplates[0].spec.newField: unknown field `newField` (known fields are accessModes, dataSource, dataSourceRef, resources, selector, storageClassName, volumeAttributesClassName, volumeMode, volumeName)");
     insta::assert_snapshot!(says([("spec.resourceTemplates.configMapTemplates", json!([{"kind": "Secret", "apiVersion": "v2", "metadata": {"name": "m", "labels": {"a": 1}}, "data": []}, "x"]))]), @r#"
     error[1.2] spec.resourceTemplates.configMapTemplates[0].metadata.labels.a: expected text, found the number 1 (put it in quotes: "1")
-    error[1.2] spec.resourceTemplates.configMapTemplates[0].data: expected a mapping of texts, found a list (remove the `- `: the fields stand directly below this one)
+    error[1.2] spec.resourceTemplates.configMapTemplates[0].data: expected a mapping of texts, found a list (remove the `- `: the fields belong directly below this one)
     error[1.2] spec.resourceTemplates.configMapTemplates[0].apiVersion: `apiVersion` is `v2` (write apiVersion: v1, or leave it out)
     error[1.2] spec.resourceTemplates.configMapTemplates[0].kind: `kind` is `Secret` (write kind: ConfigMap, or leave it out)
     error[1.2] spec.resourceTemplates.configMapTemplates[1]: expected a mapping, found the text `x`

@@ -74,7 +74,7 @@ fn a_template_is_a_job() {
 #[test]
 fn fields_have_their_types_placeholder_or_not() {
     insta::assert_snapshot!(job("backoffLimit", json!("3")), @"error[V14] spec.steps[0].template.spec.backoffLimit: expected a whole number of 32 bits, found the text `3` (remove the quotes: 3)");
-    insta::assert_snapshot!(job("parallelism", json!("{{.parameters.n}}")), @"error[V14] spec.steps[0].template.spec.parallelism: expected a whole number of 32 bits, found the text `{{.parameters.n}}` (placeholders stand inside texts only; write the number itself)");
+    insta::assert_snapshot!(job("parallelism", json!("{{.parameters.n}}")), @"error[V14] spec.steps[0].template.spec.parallelism: expected a whole number of 32 bits, found the text `{{.parameters.n}}` (placeholders are allowed inside texts only; write the number itself)");
     insta::assert_snapshot!(job("parallelism", json!(3_000_000_000_i64)), @"error[V14] spec.steps[0].template.spec.parallelism: expected a whole number of 32 bits, found the number 3000000000 (the largest is 2147483647)");
     insta::assert_snapshot!(job("activeDeadlineSeconds", json!(1.5)), @"error[V14] spec.steps[0].template.spec.activeDeadlineSeconds: expected a whole number of 64 bits, found the number 1.5");
     insta::assert_snapshot!(pod("containers.0.command", json!("echo hi")), @"error[V14] spec.steps[0].template.spec.template.spec.containers[0].command: expected a list of texts, found the text `echo hi` (write a list: one item per line, each after `- `, or [a, b])");
@@ -91,12 +91,12 @@ fn fields_have_their_types_placeholder_or_not() {
     insta::assert_snapshot!(pod("volumes", json!([{"name": "v", "configMap": {"defaultMode": "0644"}}, {"emptyDir": []}])), @"
     error[V14] spec.steps[0].template.spec.template.spec.volumes[0].configMap.defaultMode: expected a whole number of 32 bits, found the text `0644` (remove the quotes: 0644)
     error[V14] spec.steps[0].template.spec.template.spec.volumes[0].configMap.name: `name` is missing (it must be text)
-    error[V14] spec.steps[0].template.spec.template.spec.volumes[1].emptyDir: expected a mapping, found a list (remove the `- `: the fields stand directly below this one)
+    error[V14] spec.steps[0].template.spec.template.spec.volumes[1].emptyDir: expected a mapping, found a list (remove the `- `: the fields belong directly below this one)
     error[V14] spec.steps[0].template.spec.template.spec.volumes[1].name: `name` is missing (it must be text)
     ");
     insta::assert_snapshot!(says([("spec.steps.0.template.metadata", json!({"creationTimestamp": "yesterday", "labels": ["a"]}))]), @"
     error[V14] spec.steps[0].template.metadata.creationTimestamp: expected a time such as 2024-05-01T12:00:00Z, found the text `yesterday`
-    error[V14] spec.steps[0].template.metadata.labels: expected a mapping of texts, found a list (remove the `- `: the fields stand directly below this one)
+    error[V14] spec.steps[0].template.metadata.labels: expected a mapping of texts, found a list (remove the `- `: the fields belong directly below this one)
     ");
     for (field, value) in [
         ("containers.0.livenessProbe", json!({"httpGet": {"port": "web", "httpHeaders": [{"name": "X"}]}})),
@@ -139,7 +139,7 @@ fn containers_have_names_and_images() {
 fn quantities_parse_are_above_zero_and_limits_hold_requests() {
     let of = |resources| pod("containers.0.resources", resources);
     insta::assert_snapshot!(of(json!({"requests": {"cpu": "1 core", "memory": "0"}, "limits": {"cpu": -1}})), @"
-    error[V16] spec.steps[0].template.spec.template.spec.containers[0].resources.requests.cpu: quantity `1 core` ends in ` core`, which is no suffix (allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (remove the blanks))
+    error[V16] spec.steps[0].template.spec.template.spec.containers[0].resources.requests.cpu: quantity `1 core` ends in ` core`, which is not a valid suffix (allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (remove the blanks))
     error[V16] spec.steps[0].template.spec.template.spec.containers[0].resources.requests.memory: an amount of 0 is not above 0 (remove it, or ask for something)
     error[V16] spec.steps[0].template.spec.template.spec.containers[0].resources.limits.cpu: an amount of -1 is not above 0 (remove it, or ask for something)
     ");

@@ -272,7 +272,7 @@ fn refusals_say_where_what_was_expected() {
     `$[?match(@.a)]`: at column 13, found `)`, expected `,` and a pattern
     `$[?length(@.a @.b) > 1]`: at column 15, found `@`, expected `)`
     `$[?count('a') > 1]`: the argument of `count` must be a path such as `@.items[*]`
-    `$[?match(@.a, 'b') == true]`: `match` gives no value; use it as a test of its own
+    `$[?match(@.a, 'b') == true]`: `match` gives no value; use it as a test by itself
     `$[?!length(@.a)]`: the result of `length` must be compared, as in `length(…) > 0`
     `$[?len(@) > 1]`: there is no function `len`; use length, count, value, match or search
     "#);

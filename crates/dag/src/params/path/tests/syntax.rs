@@ -34,8 +34,8 @@ fn other_texts_are_refused() {
     insta::assert_snapshot!(refusal(" $.a"), @"` $.a` does not start with `$`; write `$.member`, or `<step>:$.member` to read another step");
     insta::assert_snapshot!(refusal("build.outputs.x"), @"`build.outputs.x` does not start with `$`; write `$.member`, or `<step>:$.member` to read another step");
     insta::assert_snapshot!(refusal("build:outputs:$.x"), @"`build:outputs:$.x` does not start with `$`; write `$.member`, or `<step>:$.member` to read another step");
-    insta::assert_snapshot!(refusal(":$.a"), @"what stands before `:` does not name a step: step name `` is not valid: it is empty; use lower case letters, digits, `-` and `.`");
-    insta::assert_snapshot!(refusal("Build_1:$.a"), @"what stands before `:` does not name a step: step name `Build_1` is not valid: character 'B' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
+    insta::assert_snapshot!(refusal(":$.a"), @"the text before `:` is not the name of a step: step name `` is not valid: it is empty; use lower case letters, digits, `-` and `.`");
+    insta::assert_snapshot!(refusal("Build_1:$.a"), @"the text before `:` is not the name of a step: step name `Build_1` is not valid: character 'B' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
     insta::assert_snapshot!(refusal("build:$.a["), @"`$.a[` is not a JSONPath of RFC 9535: at column 5, found the end, expected a name in quotes, an index, a slice, `*` or `?`");
     insta::assert_snapshot!(refusal("$.a b"), @"`$.a b` is not a JSONPath of RFC 9535: at column 5, found `b`, expected `.`, `..`, `[` or the end of the path");
     insta::assert_snapshot!(refusal("$\n.a\n[x]"), @r#"`$\n.a\n[x]` is not a JSONPath of RFC 9535: at column 7, found `x`, expected a name in quotes, an index, a slice, `*` or `?`"#);
@@ -53,7 +53,7 @@ fn only_well_typed_rfc_9535_parses() {
     insta::assert_snapshot!(refusal("$[?length(@.*) > 1]"), @"`$[?length(@.*) > 1]` is not a JSONPath of RFC 9535: an argument of `length` must be a literal, a path to one value such as `@.name`, or a function's value");
     insta::assert_snapshot!(refusal("$[?length(@[?@.a]) > 1]"), @"`$[?length(@[?@.a]) > 1]` is not a JSONPath of RFC 9535: an argument of `length` must be a literal, a path to one value such as `@.name`, or a function's value");
     insta::assert_snapshot!(refusal("$[?count('a') > 1]"), @"`$[?count('a') > 1]` is not a JSONPath of RFC 9535: the argument of `count` must be a path such as `@.items[*]`");
-    insta::assert_snapshot!(refusal("$[?length(match(@.a, 'b')) > 1]"), @"`$[?length(match(@.a, 'b')) > 1]` is not a JSONPath of RFC 9535: `match` gives no value; use it as a test of its own");
+    insta::assert_snapshot!(refusal("$[?length(match(@.a, 'b')) > 1]"), @"`$[?length(match(@.a, 'b')) > 1]` is not a JSONPath of RFC 9535: `match` gives no value; use it as a test by itself");
     insta::assert_snapshot!(refusal("$[?match(@.*, 'b')]"), @"`$[?match(@.*, 'b')]` is not a JSONPath of RFC 9535: an argument of `match` must be a literal, a path to one value such as `@.name`, or a function's value");
     insta::assert_snapshot!(refusal("$[?@.a > 1e999]"), @"`$[?@.a > 1e999]` is not a JSONPath of RFC 9535: a number in it is too large");
     for text in [

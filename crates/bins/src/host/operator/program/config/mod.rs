@@ -89,7 +89,7 @@ pub(super) struct Flags {
     /// Work only while this process holds the leases
     #[arg(long, default_value_t = true)]
     leader_elect: bool,
-    /// The same in the words of zen-flow
+    /// The same flag as in zen-flow
     #[arg(long, value_enum, ignore_case = true, hide = true)]
     leader_election_mode: Option<Mode>,
     /// Lease of the operator
@@ -145,14 +145,14 @@ pub(super) struct Flags {
     /// Bytes of a flow with its status; what is more goes to ConfigMaps
     #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
     max_object_bytes: usize,
-    /// Refuse flows for what is otherwise only warned about
+    /// Treat warnings about flows as errors
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     flows: FlowConfig,
     #[command(flatten)]
     hourglass: HourglassFlags,
-    /// What is logged: error, warn, info, debug, trace, or a filter by module
+    /// Log level: error, warn, info, debug, trace, or a filter by module
     #[arg(long, default_value = "info", value_name = "LEVEL")]
     log_level: String,
     /// Form of the log
@@ -324,7 +324,7 @@ fn alone(replicas: Option<&str>) -> Result<(), Problem> {
         None | Some(Ok(0 | 1)) => return Ok(()),
         Some(Ok(count)) => format!("REPLICA_COUNT is {count}, and without an election they would all write"),
         Some(Err(_)) => {
-            "REPLICA_COUNT is no number, so that others may write too; leave it out or set it to 1".to_owned()
+            "REPLICA_COUNT is not a number, so other replicas may write too; leave it out or set it to 1".to_owned()
         }
     };
     Err(wrong_flag("leader-elect", why))

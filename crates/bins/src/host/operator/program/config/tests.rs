@@ -114,13 +114,13 @@ fn without_an_election_there_may_be_no_others() {
         alone(count).unwrap();
     }
     insta::assert_snapshot!(alone(Some("2")).unwrap_err().to_string(), @"--leader-elect: REPLICA_COUNT is 2, and without an election they would all write");
-    insta::assert_snapshot!(alone(Some("two")).unwrap_err().to_string(), @"--leader-elect: REPLICA_COUNT is no number, so that others may write too; leave it out or set it to 1");
+    insta::assert_snapshot!(alone(Some("two")).unwrap_err().to_string(), @"--leader-elect: REPLICA_COUNT is not a number, so other replicas may write too; leave it out or set it to 1");
 }
 
 #[test]
 fn wrong_values_are_refused_with_their_flag() {
     insta::assert_snapshot!(of(&["--namespaces=Team"]).unwrap_err().to_string(), @"--namespaces: name `Team` is not valid: character 'T' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
-    insta::assert_snapshot!(of(&["--metrics-addr=x"]).unwrap_err().to_string(), @"--metrics-addr: `x` is no address; write host:port, or :port for all addresses of the machine");
+    insta::assert_snapshot!(of(&["--metrics-addr=x"]).unwrap_err().to_string(), @"--metrics-addr: `x` is not an address; write host:port, or :port for all addresses of the machine");
     for flag in ["--workers=0", "--resync=0s", "--kube-qps=0", "--max-live-jobs=0", "--artifact-max-bytes=0"] {
         let refused = of(&[flag]).unwrap_err().to_string();
         assert!(refused.contains("use a number, 1 or more") || refused.contains("use more than 0"), "{refused}");

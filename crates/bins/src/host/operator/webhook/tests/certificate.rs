@@ -65,7 +65,7 @@ fn a_pair_that_does_not_fit_is_reported_once_and_the_last_one_stays() {
     assert!(look(&folder, &mut known).starts_with("taken"));
     folder.write(&second.chain, &first.key);
     assert_eq!(look(&folder, &mut known), "same");
-    insta::assert_snapshot!(look(&folder, &mut known), @"the key is not that of the certificate");
+    insta::assert_snapshot!(look(&folder, &mut known), @"the key does not match the certificate");
     assert_eq!(look(&folder, &mut known), "same", "it is told already");
     // The one in use is back, and the same trouble is reported again when it comes again.
     folder.write(&second.chain, &second.key);
@@ -82,9 +82,9 @@ fn what_is_wrong_with_the_first_pair_is_reported_at_once() {
     assert_eq!(look(&folder, &mut known), "same");
     let first = pair(now());
     folder.write("", &first.key);
-    insta::assert_snapshot!(look(&folder, &mut known), @"there is no certificate in the file of the certificate");
+    insta::assert_snapshot!(look(&folder, &mut known), @"the certificate file contains no PEM certificate");
     folder.write(&first.chain, "");
-    insta::assert_snapshot!(look(&folder, &mut known), @"there is no key in the file of the key");
+    insta::assert_snapshot!(look(&folder, &mut known), @"the key file contains no PEM private key");
     folder.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &first.key);
     insta::assert_snapshot!(look(&folder, &mut known), @"the certificate is not well formed");
     let old = pair("2020-01-01T00:00:00Z".parse().unwrap());

@@ -96,7 +96,7 @@ async fn not_post_is_405_and_an_unreadable_body_400() {
     }
     assert_eq!(fixture.post("/validate-pods", "{}").await.0, 404);
     assert_eq!(fixture.ask("GET", "/healthz", Body::empty()).await, (200, "ok\n".to_owned()));
-    insta::assert_snapshot!(fixture.post("/validate-jobflow", "[1]").await.1, @"the body is no AdmissionReview: invalid type: integer `1`, expected a string at line 1 column 2; POST one of admission.k8s.io/v1");
+    insta::assert_snapshot!(fixture.post("/validate-jobflow", "[1]").await.1, @"the body is not an AdmissionReview: invalid type: integer `1`, expected a string at line 1 column 2; POST one of admission.k8s.io/v1");
     fixture.has("orlop_webhook_requests_total{path=\"/mutate-jobflow\",result=\"unreadable\"} 4");
 }
 

@@ -30,7 +30,7 @@ pub(in super::super) struct FleetArgs {
     /// File with the token for it; default: ORLOP_TOKEN_FILE, else the variable ORLOP_TOKEN holds it
     #[arg(long, value_name = "FILE")]
     pub(in super::super) fleet_token_file: Option<PathBuf>,
-    /// Authority that its certificate is of, PEM; default: ORLOP_CA_FILE, else the system's
+    /// CA certificate of the server, PEM; default: ORLOP_CA_FILE, else the system's
     #[arg(long, value_name = "FILE")]
     pub(in super::super) fleet_ca_file: Option<PathBuf>,
 }

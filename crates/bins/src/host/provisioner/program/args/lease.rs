@@ -153,7 +153,7 @@ pub(in super::super) struct RunArgs {
 pub(in super::super) enum VerifyArg {
     /// Nothing
     None,
-    /// Whether somebody speaks SSH at port 22
+    /// Whether an SSH server answers at port 22
     #[default]
     Port,
     /// Also whether the machine has what was planned
@@ -218,7 +218,7 @@ pub(in super::super) struct DestroyArgs {
     /// Id of a deployment, also of one whose state was lost
     #[arg(long, value_name = "ID")]
     pub(in super::super) id: Option<orlop_cloud::provision::mark::DeploymentId>,
-    /// Everything in the project that bears a mark and that this machine does not know; asks for each
+    /// Everything marked in the project that this machine does not know; asks for each
     #[arg(long)]
     pub(in super::super) orphans: bool,
     /// Agree to each orphan beforehand
@@ -227,7 +227,7 @@ pub(in super::super) struct DestroyArgs {
     /// Leave the key that was made
     #[arg(long, conflicts_with = "orphans")]
     pub(in super::super) keep_key: bool,
-    /// Say what would be removed, and remove nothing
+    /// Only show what would be removed
     #[arg(long)]
     pub(in super::super) dry_run: bool,
     /// Site of --id and --orphans; default as for plan
@@ -241,7 +241,7 @@ pub(in super::super) struct DestroyArgs {
 
 #[derive(Args, Debug)]
 pub(in super::super) struct ListArgs {
-    /// Everything in the project that bears a mark, whether this machine knows it or not
+    /// Everything marked in the project, whether this machine knows it or not
     #[arg(long)]
     pub(in super::super) remote: bool,
     /// Site of --remote; default as for plan

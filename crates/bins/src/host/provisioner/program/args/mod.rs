@@ -17,7 +17,7 @@ pub(super) use self::lease::{
 };
 use super::values::{self, DurationArg, OsArg};
 
-/// Finds out what server a repository needs, and leases it.
+/// Finds out what server a repository requires, and leases it.
 #[derive(Parser, Debug)]
 #[command(name = "orlop-provisioner", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = exit::help("Examples:
@@ -27,7 +27,7 @@ use super::values::{self, DurationArg, OsArg};
   orlop provisioner --repo https://github.com/ORG/REPO             plan, confirm, lease: the same as apply
   orlop provisioner apply --plan plan.json --yes
   orlop provisioner status NAME; orlop provisioner extend NAME --hours 12; orlop provisioner destroy NAME
-  orlop provisioner catalog nodes --site uc,tacc                   what can be had there"))]
+  orlop provisioner catalog nodes --site uc,tacc                   what is available there"))]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -35,7 +35,7 @@ pub(super) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(super) enum Verb {
-    /// Find out what a machine for a repository must have; needs no credentials
+    /// Find out what machine a repository requires; needs no credentials
     #[command(after_help = "Examples:
   orlop provisioner analyze --repo https://github.com/ORG/REPO --ref v1.2 --subdir services/api
   orlop provisioner analyze --repo ../checkout --allow-local --llm off
@@ -50,7 +50,7 @@ pub(super) enum Verb {
   orlop provisioner plan --repo URL --join https://FLEET:7071 --worker-url https://HOST/orlop-worker \
     --worker-sha256 HEX --out plan.json          also prints the command that makes the join token")]
     Plan(Box<PlanArgs>),
-    /// Plan, confirm, and lease a server; an unfinished deployment of the same name goes on
+    /// Plan, confirm, and lease a server; an unfinished deployment of the same name is resumed
     #[command(after_help = "Examples:
   orlop provisioner apply --repo https://github.com/ORG/REPO --site tacc --lease-duration 12
   orlop provisioner apply --repo URL --create-key --max-su 100 --output jsonl
@@ -65,27 +65,27 @@ pub(super) enum Verb {
   orlop provisioner status orlop-demo-r5tq2e --watch --output jsonl
   orlop provisioner status NAME --watch --fleet https://FLEET:7070 --fleet-token-file FILE    with --idle-stop and a worker")]
     Status(Box<StatusArgs>),
-    /// Go on with a deployment that was interrupted
+    /// Resume a deployment that was interrupted
     #[command(after_help = "Example: orlop provisioner resume orlop-demo-r5tq2e")]
     Resume(Box<OneArgs>),
-    /// Give a lease a later end
+    /// Extend a lease
     #[command(after_help = "Examples:
   orlop provisioner extend orlop-demo-r5tq2e --hours 12
   orlop provisioner extend orlop-demo-r5tq2e --until 2026-01-07T18:00:00Z")]
     Extend(Box<ExtendArgs>),
-    /// Remove everything a deployment owns; doing it again is no error
+    /// Remove everything a deployment owns; can be repeated
     #[command(after_help = "Examples:
   orlop provisioner destroy orlop-demo-r5tq2e
   orlop provisioner destroy orlop-demo-r5tq2e --dry-run
   orlop provisioner destroy --id k4x7q2mzwa        one whose state was lost
   orlop provisioner destroy --orphans              all in the project that this machine does not know")]
     Destroy(Box<DestroyArgs>),
-    /// List deployments of this machine, or with --remote everything in the project that bears a mark
+    /// List deployments of this machine, or with --remote everything marked in the project
     #[command(after_help = "Examples:
   orlop provisioner list
   orlop provisioner list --remote --output json")]
     List(Box<ListArgs>),
-    /// Show what can be had: hardware and when it is free, images, sites; creates nothing
+    /// Show what is available: hardware and when it is free, images, sites; creates nothing
     #[command(after_help = "Examples:
   orlop provisioner catalog nodes                                    without credentials: what is known of the hardware
   orlop provisioner catalog nodes --site tacc --lease-duration 48 --start-within 2d
@@ -232,16 +232,16 @@ pub(super) struct HardwareArgs {
     /// CPU architecture
     #[arg(long, value_enum, ignore_case = true)]
     pub(super) arch: Option<ArchArg>,
-    /// No card, whatever the repository says
+    /// No GPU, whatever the repository says
     #[arg(long)]
     pub(super) no_gpu: bool,
     /// Also cards that present libraries do not support any more
     #[arg(long)]
     pub(super) allow_legacy_gpu: bool,
-    /// Special hardware to do without, whatever the repository says: fpga, infiniband, nvme, nvdimm, nvlink
+    /// Special hardware to ignore, whatever the repository says: fpga, infiniband, nvme, nvdimm, nvlink
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(super) without: Vec<Feature>,
-    /// Where nothing fits, take what comes closest: numbers give way, a card, its maker and the architecture never
+    /// Where nothing fits, take what comes closest: numbers are relaxed, GPU, vendor and architecture are not
     #[arg(long)]
     pub(super) accept_closest: bool,
     /// What comes first among those that fit
@@ -311,8 +311,8 @@ pub(super) struct WindowArgs {
     /// Let a lease be shortened to so many hours to find a free window
     #[arg(long, value_name = "H", value_parser = clap::value_parser!(u32).range(1..=168))]
     pub(super) min_duration: Option<u32>,
-    /// What else is tried when the best is not to be had, separated by commas; `none` when --node-type is given and this is
-    /// not, and also `sites` when --site names several
+    /// What else is tried when the best is not available, separated by commas; `none` when --node-type is given and this
+    /// is not, and also `sites` when --site names several
     #[arg(long, value_delimiter = ',', value_enum, ignore_case = true, value_name = "LIST")]
     pub(super) fallback: Option<Vec<Fallback>>,
     /// Offerings that are kept
@@ -324,7 +324,7 @@ pub(super) struct WindowArgs {
     /// Cap on the lease and every extension, in whole hours
     #[arg(long, value_name = "DUR", value_parser = values::duration)]
     pub(super) max_lifetime: Option<DurationArg>,
-    /// Let status --watch destroy what had nothing to do for so long
+    /// Let status --watch destroy a deployment that was idle for so long
     #[arg(long, value_name = "DUR", value_parser = values::duration)]
     pub(super) idle_stop: Option<DurationArg>,
 }
@@ -365,7 +365,7 @@ pub(super) struct OutputArgs {
     /// Show more; in the log too
     #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
-    /// No colours and nothing that moves
+    /// No colours and no animation
     #[arg(long)]
     pub(super) no_color: bool,
 }

@@ -62,5 +62,5 @@ fn text(all: &[Value]) -> String {
     };
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
     columns(&header, &rows)
-        + "\ntypes and hosts: of the built-in table; with credentials `catalog nodes` tells what is there now\n"
+        + "\ntypes and hosts: of the built-in table; with credentials `catalog nodes` shows what is there now\n"
 }

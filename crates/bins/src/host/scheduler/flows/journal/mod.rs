@@ -222,7 +222,7 @@ impl FlowJournal for FleetJournal {
         if self.holder(namespace, name).await?.is_some() {
             return exists(format!(
                 "the name is taken: there is a flow `{name}` of tenant `{namespace}` that has not ended; choose another with --name, \
-                 have every flow named anew with `metadata.generateName`, or end it"
+                 give every flow a new name with `metadata.generateName`, or end it"
             ));
         }
         if self.store.entry(Kind::Flow, &orlop_core::ports::fleet_store::part(&flow.uid)).await?.is_some() {

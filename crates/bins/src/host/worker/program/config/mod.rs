@@ -74,7 +74,7 @@ pub(super) struct Config {
     #[arg(long = "label", value_name = "KEY=VALUE")]
     #[serde(serialize_with = "values::as_map")]
     labels: Vec<Pair>,
-    /// A tenant whose jobs are taken; repeat it for more; default: everybody's
+    /// A tenant whose jobs are taken; repeat it for more; default: all
     #[arg(long = "tenant")]
     tenants: Vec<String>,
     /// A named counter to offer, such as licences; repeat it for more
@@ -139,7 +139,7 @@ pub(super) struct Config {
     /// Address of the gRPC port of an OpenTelemetry collector that spans of attempts go to; default: nowhere
     #[arg(long)]
     trace_endpoint: Option<String>,
-    /// File with the certificate of the collector's authority, for https
+    /// File with the CA certificate of the collector, for https
     #[arg(long)]
     trace_ca_file: Option<PathBuf>,
     /// Write the log as JSON lines
@@ -214,7 +214,7 @@ pub(crate) fn limits_of(flags: &[String]) -> Result<ResourceLimits, String> {
 impl Config {
     pub(super) fn servers(&self) -> Result<Vec<Endpoint>, Problem> {
         if self.server.is_empty() {
-            let text = "no server is named; use `--server URL`, such as http://127.0.0.1:7071".to_owned();
+            let text = "no server is given; use `--server URL`, such as http://127.0.0.1:7071".to_owned();
             return Err(wrong_setting("server", text));
         }
         let one = |text: &String| text.parse().map_err(|error| wrong_setting("server", format!("{error}")));

@@ -83,7 +83,7 @@ impl Followers {
         let mut thread = Thread::new(context, program, Arc::clone(&mailbox))?;
         let work = move || {
             if let Err(error) = thread.run() {
-                tracing::error!(%error, "following supervised attempts was given up");
+                tracing::error!(%error, "following supervised attempts was aborted");
             }
         };
         let thread = std::thread::Builder::new().name("orlop-follow".to_owned()).spawn(work)?;
@@ -229,7 +229,7 @@ impl Thread {
                 return self.refuse(&id, "it did not begin; see the disk and the limits of this machine");
             }
             Ok(SupervisorState::Kept(_)) => {}
-            Err(error) => tracing::warn!(attempt = %id, %error, "whether an attempt has a supervisor cannot be told"),
+            Err(error) => tracing::warn!(attempt = %id, %error, "cannot determine whether an attempt has a supervisor"),
         }
         self.watcher.arm(number, Instant::now().checked_add(PATIENCE));
     }

@@ -69,7 +69,7 @@ async fn a_file_of_something_else_is_fatal_and_stays() {
     std::fs::write(&path, "dear diary, ".repeat(1000)).unwrap();
     let error = SqliteFleet::open(&path, Durability::Full).await.unwrap_err();
     assert_eq!(error.class, Class::Fatal);
-    assert!(error.message.contains("the file is no fleet store; name another file"), "{error}");
+    assert!(error.message.contains("the file is not a fleet store; name another file"), "{error}");
     let mut text = String::new();
     std::fs::File::open(&path).unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "dear diary, ".repeat(1000));
