@@ -63,7 +63,7 @@ mod tests {
             ("https://user@a.example", "holds a user"),
             ("https://:secret@a.example", "holds a user"),
             ("file:///x", "no host"),
-            ("a.example", "no URL"),
+            ("a.example", "not a URL"),
         ];
         for (text, why) in bad {
             assert!(private_url(text).is_err_and(|reported| reported.contains(why)), "{text}: {:?}", private_url(text));

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Epoch, JobId};
 use crate::named::named_enum;
 #[cfg(feature = "hardware")]
-use crate::spec::job::{FlowStep, LogPolicy, Pull};
+use crate::spec::job::{LogPolicy, Pull, StepSpec};
 
 named_enum! {
     /// When a worker may start an attempt.
@@ -177,7 +177,7 @@ pub struct Run {
     pub argv: Vec<String>,
     /// The attempt of a flow's step that is run in place of a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<Arc<FlowStep>>,
+    pub step: Option<Arc<StepSpec>>,
     /// Environment. Values may hold placeholders.
     pub env: Vec<(String, String)>,
     /// Where the command runs, beneath the attempt's directory; none: in it.

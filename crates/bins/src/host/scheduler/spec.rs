@@ -196,7 +196,7 @@ impl Handle {
             if let Some(own) = spec.correlation_id.as_ref().filter(|_| ready.correlation_ids.len() < AUDITED) {
                 ready.correlation_ids.insert(own.clone());
             }
-            own_step(&tenant, &spec, &place)?;
+            check_step_tenant(&tenant, &spec, &place)?;
             self.complete(&tenant, &mut spec);
             self.pin_inputs(&tenant, &mut spec, &place).await?;
             let mut job = Submission::of(&spec, &tenant, by.traceparent).map_err(|error| {
@@ -214,7 +214,7 @@ impl Handle {
 }
 
 /// Refuses a step of another tenant's flow: its namespace names the claims on its worker.
-fn own_step(tenant: &TenantName, spec: &JobSpec, place: &str) -> Result<(), Problem> {
+fn check_step_tenant(tenant: &TenantName, spec: &JobSpec, place: &str) -> Result<(), Problem> {
     let namespace = spec.step.as_ref().map(|step| step.attempt.namespace.as_str());
     let Some(other) = namespace.filter(|namespace| *namespace != tenant.as_str()) else { return Ok(()) };
     let path = if place.is_empty() { String::new() } else { format!("{place}.") };

@@ -95,7 +95,7 @@ fn results_replace_nothing_unasked_and_stay_in_their_folder() {
     std::fs::write(results.join("build/site/mine"), "mine").unwrap();
     let gave = verb(&["--to", "results"]);
     assert_eq!(gave.code, 5, "{gave:?}");
-    assert!(gave.err.contains("results/build/site already exists; nothing was written, --force"), "{}", gave.err);
+    assert!(gave.err.contains("results/build/site already exists; nothing was written, use --force"), "{}", gave.err);
     assert!(!results.join("build/tool").exists() && results.join("build/site/mine").exists());
     assert_eq!(verb(&["build/site", "--to", "results", "--force"]).code, 0);
     assert_eq!(text(&results.join("build/site/index.html")), "hi\n");

@@ -134,7 +134,7 @@ fn a_killed_host_is_followed_by_one_that_goes_on() {
     let left: Value = serde_json::from_str(&bench.orlop(&["flow", "list", "-o", "json"]).out).unwrap();
     assert_eq!(left["items"][0]["interrupted"], true);
     assert_eq!(bench.status("crash").unwrap()["interrupted"], true);
-    let hint = format!("interrupted: no process drives it now; go on with it: {resume}");
+    let hint = format!("interrupted: no process drives it now; continue it: {resume}");
     for verb in ["get", "explain"] {
         let page = bench.orlop(&["flow", verb, "crash"]).out;
         assert!(page.contains(&hint), "{verb}: {page}");

@@ -88,7 +88,7 @@ fn elements_that_wait_are_cancelled_explained_and_retried_by_their_index() {
     let single = submit(&bench, &["--timeout", "1d12h"], "true");
     assert_eq!(bench.orlop(&["job", "get", &single, "-o", "json"]).json()["spec"]["timeout_ms"], 36 * 3_600_000);
     let no_array = bench.orlop(&["cancel", &format!("{single}.0")]);
-    assert!(no_array.code == 3 && no_array.err.contains("no array"), "{no_array:?}");
+    assert!(no_array.code == 3 && no_array.err.contains("not an array"), "{no_array:?}");
 }
 
 #[test]

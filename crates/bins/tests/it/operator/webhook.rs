@@ -331,7 +331,7 @@ async fn it_is_served_until_the_cluster_has_heard_that_the_process_ends() {
         let mut live = until("a connection", || connect().ok());
         let mut program = bench.program.take().unwrap();
         program.signal(Signal::SIGTERM);
-        until("the word on the end", || program.log().contains("stops: what is under way is finished").then_some(()));
+        until("the word on the end", || program.log().contains("stopping: work in progress is finished").then_some(()));
         let ends = Instant::now();
         let is_allowed = |line: &mut Https| {
             line.review("/validate-jobflow", &good()).is_ok_and(|answer| answer["response"]["allowed"] == true)

@@ -119,7 +119,7 @@ fn without_a_worker_the_login_tells_whether_it_is_idle() {
     assert_eq!(site.counts(), [1, 1, 1, 1]);
     says("echo load 001; echo users 0; echo cards 0");
     let gave = Site::waited(watch());
-    assert!(gave.code == 0 && gave.out.contains("it had nothing to do"), "{gave:?}");
+    assert!(gave.code == 0 && gave.out.contains("it was idle"), "{gave:?}");
     site.assert_nothing("idle");
 }
 

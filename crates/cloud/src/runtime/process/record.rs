@@ -236,7 +236,7 @@ impl Directory {
     }
 
     /// Writes the record of the end of a pod whose supervisor cannot, into the room that was kept for it; what already exists counts.
-    pub(crate) fn write_end_of_dead(&self, record: ExitRecord) -> Result<ExitRecord, Failure> {
+    pub(crate) fn write_lost_end(&self, record: ExitRecord) -> Result<ExitRecord, Failure> {
         let locks = self.locks()?;
         locks.take(LockRegion::Claiming)?;
         if let Some(there) = self.exit()? {

@@ -28,7 +28,7 @@ pub(super) async fn end(key: &PodKey, directory: &Directory) -> Result<PodExit, 
             DirectoryState::Alive(_) => until_over(directory).await?,
             DirectoryState::Dead(claim) => {
                 let directory = directory.clone();
-                return blocking(move || end_dead(&directory, &claim)).await;
+                return blocking(move || end_without_supervisor(&directory, &claim)).await;
             }
             DirectoryState::Nothing => {
                 let (directory, key) = (directory.clone(), key.clone());
@@ -43,7 +43,7 @@ fn ended(result: PodResult) -> PodExit {
 }
 
 /// Ends what a dead supervisor left behind and records that the pod is lost.
-fn end_dead(directory: &Directory, claim: &Claim) -> Result<PodExit, Failure> {
+fn end_without_supervisor(directory: &Directory, claim: &Claim) -> Result<PodExit, Failure> {
     orphans::end(directory, claim)?;
     let result = match claim.supervisor {
         // Nothing ever ran, so a pod that was to end has ended.
@@ -51,7 +51,7 @@ fn end_dead(directory: &Directory, claim: &Claim) -> Result<PodExit, Failure> {
         _ => PodResult::Lost,
     };
     let record = ExitRecord { exit: ended(result), lost_stdout: 0, lost_stderr: 0 };
-    Ok(directory.write_end_of_dead(record)?.exit)
+    Ok(directory.write_lost_end(record)?.exit)
 }
 
 /// Closes a directory in which nothing was ever started, so that no supervisor on its way can start anything after it was

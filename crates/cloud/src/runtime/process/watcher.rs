@@ -14,12 +14,14 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// The longest wait in milliseconds.
 const LONGEST: u32 = 60_000;
+/// Bits of what the kernel keeps for a descriptor that say of which kind it is; the others are the number.
+const DESCRIPTOR_BITS: u32 = 3;
 /// Events taken at once.
 const EVENTS: usize = 64;
 
 /// A descriptor of a kept thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Descriptor {
     /// What it writes to standard output.
     Out,
     /// What it writes to standard error.
@@ -32,7 +34,7 @@ pub(crate) enum Kind {
     Only,
 }
 
-impl Kind {
+impl Descriptor {
     const fn bits(self) -> u64 {
         match self {
             Self::Out => 0,
@@ -44,7 +46,7 @@ impl Kind {
     }
 
     const fn of(bits: u64) -> Self {
-        match bits & 7 {
+        match bits & ((1 << DESCRIPTOR_BITS) - 1) {
             0 => Self::Out,
             1 => Self::Err,
             2 => Self::End,
@@ -76,8 +78,8 @@ impl Watcher {
     }
 
     /// Watches a descriptor until it is forgotten.
-    pub(crate) fn watch(&self, fd: impl AsFd, number: u64, kind: Kind) -> nix::Result<()> {
-        self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, (number << 3) | kind.bits()))
+    pub(crate) fn watch(&self, fd: impl AsFd, number: u64, kind: Descriptor) -> nix::Result<()> {
+        self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, (number << DESCRIPTOR_BITS) | kind.bits()))
     }
 
     /// Watches a descriptor no more; that it was not watched is fine. Closing it alone would not do: a process that is being made has a
@@ -113,14 +115,14 @@ impl Watcher {
     }
 
     /// Waits for descriptors and times.
-    pub(crate) fn wait(&self) -> io::Result<Vec<(u64, Kind)>> {
+    pub(crate) fn wait(&self) -> io::Result<Vec<(u64, Descriptor)>> {
         let mut events = [EpollEvent::empty(); EVENTS];
         let found = match self.epoll.wait(&mut events, self.timeout()) {
             Ok(found) => found,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
         };
-        let event = |event: &EpollEvent| (event.data() >> 3, Kind::of(event.data()));
+        let event = |event: &EpollEvent| (event.data() >> DESCRIPTOR_BITS, Descriptor::of(event.data()));
         Ok(events.iter().take(found).map(event).collect())
     }
 

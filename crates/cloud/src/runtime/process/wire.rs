@@ -197,14 +197,22 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+fn length_of(bytes: [u8; 8]) -> io::Result<u64> {
+    let length = u64::from_le_bytes(bytes);
+    if length > MESSAGE_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not a message for a supervisor"));
+    }
+    Ok(length)
+}
+
 /// Takes the first message off what was received, if it is whole.
 ///
 /// # Errors
-/// When it is no such message.
+/// When it is longer than a message may be, or of another form.
 #[cfg(feature = "worker")]
 pub(crate) fn take<T: DeserializeOwned>(received: &mut Vec<u8>) -> io::Result<Option<T>> {
     let Some((length, rest)) = received.split_first_chunk::<8>() else { return Ok(None) };
-    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(io::Error::other)?;
+    let length = usize::try_from(length_of(*length)?).map_err(io::Error::other)?;
     let Some(json) = rest.get(..length) else { return Ok(None) };
     let message = serde_json::from_slice(json)?;
     received.drain(..8 + length);
@@ -221,10 +229,7 @@ pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Op
         return Ok(None);
     }
     from.read_exact(&mut length[1..])?;
-    let length = u64::from_le_bytes(length);
-    if length > MESSAGE_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not a message for a supervisor"));
-    }
+    let length = length_of(length)?;
     let mut json = Vec::new();
     from.take(length).read_to_end(&mut json)?;
     if json.len() as u64 != length {

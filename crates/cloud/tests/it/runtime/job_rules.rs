@@ -7,6 +7,7 @@ use orlop_cloud::runtime::worker::{Cause, InUse};
 use orlop_core::spec::job::{LogPolicy, OnFull};
 use orlop_core::task::{LogStream, TaskEnd, TaskRef};
 
+use super::suite::mark;
 use super::{Jobs, Subject, Work};
 use crate::process::{until, with_text};
 use crate::worker::fresh;
@@ -102,7 +103,7 @@ pub(super) async fn a_full_log_fails_it_or_lets_it_wait(jobs: Jobs) {
 }
 
 pub(super) async fn what_may_not_overlap_ends_with_the_lease_without_an_agent(jobs: Jobs) {
-    let mark = format!("orlop-suite-lease-{}", std::process::id());
+    let mark = mark();
     let text = format!(": {mark}; trap '' TERM; echo up; while :; do sleep 0.02; done");
     let mut plan = jobs.plan(Work { grace: Duration::from_millis(200), ..Work::script(&text) });
     let (id, run) = (plan.id, Arc::make_mut(&mut plan.run));

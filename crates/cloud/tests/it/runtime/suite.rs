@@ -14,10 +14,10 @@ use super::{Subject, Work};
 use crate::process::{until, with_text};
 
 /// More than any test takes.
-const LONG: Duration = Duration::from_secs(3600);
+pub(super) const LONG: Duration = Duration::from_secs(3600);
 
 /// A text for the command line of a program, by which it is found among all processes.
-fn mark() -> String {
+pub(super) fn mark() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("orlop-suite-{}-{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use orlop_cloud::runtime::worker::{AttemptPlan, JobRuntime, Secret};
 use orlop_core::spec::job::SecretAs;
@@ -82,9 +83,15 @@ fn a_process_that_hides_all_its_marks_is_found_when_nothing_else_runs() {
     let _alone = PROGRAM.write().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::with(|options| options.exclusive = true);
     let time = format!("{}.3", 70_000 + std::process::id());
-    let job = script(&format!("(env -i setsid sleep {time} >/dev/null 2>&1 &); sleep 0.2"));
+    let go = tempfile::tempdir().unwrap();
+    let waits = format!("until [ -e {}/go ]; do sleep 0.02; done", go.path().display());
+    let job = script(&format!("(env -i setsid sleep {time} >/dev/null 2>&1 &); {waits}"));
     let id = job.id;
     machine.runtime.start(job);
+    while with_text(&time).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::write(go.path().join("go"), "").unwrap();
     machine.reported.ended(id);
     assert_eq!(with_text(&time), Vec::<i32>::new());
 }

@@ -8,9 +8,11 @@ use super::part::{Array, Gang, Retry, Runtime, SecretAs};
 use super::place::{KINDS_MAX, Resources, comparison, extra_variable};
 use super::read::shown;
 use super::{JobSpec, placeholder};
+use crate::attempt::AttemptSpec;
 use crate::hardware::gpu::GpuNeed;
 use crate::hardware::placement::{LabelExpr, Operator};
 use crate::id::{label_key, label_value};
+use crate::spec::flow::template_name;
 
 /// Bytes of a specification in its canonical form.
 pub const SPEC_MAX: usize = 256 << 10;
@@ -154,7 +156,7 @@ impl Checker {
     fn run(&mut self, spec: &JobSpec) {
         match (spec.runtime, &spec.image) {
             (Runtime::Process, Some(_)) => self.say("image", "is only for `docker`; leave it out or use that runtime"),
-            (Runtime::Docker, None) => self.say("image", "is missing; `docker` needs one"),
+            (Runtime::Docker, None) if spec.step.is_none() => self.say("image", "is missing; `docker` needs one"),
             _ => {}
         }
         if let Some(image) = &spec.image {
@@ -390,17 +392,42 @@ impl Checker {
         }
     }
 
-    /// What a step brings with it has no other place.
+    /// What a step says itself is said nowhere else.
     fn step(&mut self, spec: &JobSpec) {
         let others = [
             ("command", !spec.command.is_empty()),
             ("script", spec.script.is_some()),
+            ("shell", spec.shell.is_some()),
+            ("retries", spec.retries > 0),
+            ("env", !spec.env.is_empty()),
+            ("working_dir", spec.working_dir.is_some()),
             ("image", spec.image.is_some()),
             ("array", spec.array.is_some()),
             ("gang", spec.gang.is_some()),
         ];
         for (field, _) in others.into_iter().filter(|(_, is_set)| *is_set) {
             self.say(field, "cannot be combined with `step`; use one of the two");
+        }
+        let Some(step) = &spec.step else { return };
+        let AttemptSpec { key, flow_name, namespace, job_name, .. } = &step.attempt;
+        let templates = step.templates.iter().flat_map(|templates| {
+            templates.volume_claim_templates.iter().chain(&templates.config_map_templates).filter_map(template_name)
+        });
+        let names = [
+            ("attempt.key.flow", &*key.flow),
+            ("attempt.key.step", &*key.step),
+            ("attempt.flow_name", flow_name),
+            ("attempt.namespace", namespace),
+            ("attempt.job_name", job_name),
+        ];
+        for (field, name) in names.into_iter().chain(templates.map(|name| ("templates", name))) {
+            // Workers make directories of these names.
+            if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
+                self.say(format!("step.{field}"), format!("{name:?} is not a name; use letters, digits and `-`"));
+            }
+        }
+        if spec.runtime == Runtime::Docker && spec.image.is_none() {
+            self.say("runtime", "is `docker`; a step says itself what runs it, use `process`");
         }
     }
 

@@ -30,7 +30,7 @@ pub use part::{
 };
 pub use place::{GpuKind, Gpus, KINDS_MAX, Prefer, Requires, Resources, extra_variable};
 use read::{Object, Read, deserialize_as_read};
-pub use step::{FlowStep, StepBackend};
+pub use step::{StepBackend, StepSpec};
 
 use crate::id::TenantName;
 use crate::task::{Demand, Priority, Run};
@@ -92,10 +92,10 @@ pub struct JobSpec {
     /// What runs the script; absent = `/bin/sh`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
-    /// An attempt of a flow's step in place of a command, set by `orlop flow submit`.
+    /// An attempt of a flow's step in place of a command, set by the server for flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(skip))]
-    pub step: Option<Arc<FlowStep>>,
+    pub step: Option<Arc<StepSpec>>,
     /// Variables of its environment, at most 512; `ORLOP_*` is reserved.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, place::Scalar>", extend("maxProperties" = 512)))]
@@ -343,7 +343,8 @@ impl JobSpec {
     }
 
     /// The canonical form: JSON without blanks, fields in the order of the contract, defaults left out, amounts as
-    /// numbers. Equal specifications have equal bytes, whatever they were written as; the objects in a step keep their order.
+    /// numbers. Equal specifications have equal bytes, whatever they were written as, except for objects in a step: they keep the
+    /// order of their members.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         // Writing to memory fails for maps whose keys are no texts; here all keys are.

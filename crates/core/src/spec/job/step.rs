@@ -29,7 +29,7 @@ named_enum! {
 
 /// An attempt as a worker gets it. Its texts are taken as they are: `{{index}}` is no placeholder in them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FlowStep {
+pub struct StepSpec {
     /// The attempt.
     pub attempt: AttemptSpec,
     /// Claims and ConfigMaps of its flow.
@@ -59,7 +59,7 @@ impl Read for Arc<ResourceTemplates> {
     }
 }
 
-impl Read for FlowStep {
+impl Read for StepSpec {
     fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
         let mut object = Object::new(value, path, errors)?;
         let attempt: Option<AttemptSpec> = object.need("attempt", errors);
@@ -70,13 +70,13 @@ impl Read for FlowStep {
     }
 }
 
-impl Read for Arc<FlowStep> {
+impl Read for Arc<StepSpec> {
     fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
-        FlowStep::read(value, path, errors).map(Self::new)
+        StepSpec::read(value, path, errors).map(Self::new)
     }
 }
 
-deserialize_as_read!(FlowStep);
+deserialize_as_read!(StepSpec);
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -88,7 +88,7 @@ pub(super) mod tests {
     use crate::task::Run;
 
     /// A step with this script.
-    pub(in super::super) fn step(script: &str) -> Arc<FlowStep> {
+    pub(in super::super) fn step(script: &str) -> Arc<StepSpec> {
         let key = AttemptKey { flow: "u".into(), step: "s".into(), item: Some(3), attempt: 2 };
         let attempt = AttemptSpec {
             key,
@@ -102,7 +102,7 @@ pub(super) mod tests {
         };
         let config = json!({"metadata": {"name": "c"}, "data": {"k": script}});
         let templates = ResourceTemplates { config_map_templates: vec![config], ..ResourceTemplates::default() };
-        Arc::new(FlowStep { attempt, templates: Some(Arc::new(templates)), backend: StepBackend::Process })
+        Arc::new(StepSpec { attempt, templates: Some(Arc::new(templates)), backend: StepBackend::Process })
     }
 
     fn faults(more: Value) -> String {
@@ -132,6 +132,9 @@ pub(super) mod tests {
         for other in [
             json!({"command": ["true"]}),
             json!({"script": "true"}),
+            json!({"env": {"A": "b"}}),
+            json!({"working_dir": "x"}),
+            json!({"retries": 1}),
             json!({"image": "alpine"}),
             json!({"array": {"count": 2}}),
             json!({"gang": {"size": 2}}),
@@ -142,11 +145,26 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn names_of_a_step_lead_nowhere() {
+        let spec = |change: &dyn Fn(&mut Value)| {
+            let mut attempt = serde_json::to_value(&step("true").attempt).unwrap();
+            change(&mut attempt);
+            faults(json!({"step": {"attempt": attempt}}))
+        };
+        for (field, pointer) in [("key.step", "/key/step"), ("key.flow", "/key/flow"), ("flow_name", "/flow_name")] {
+            for name in ["", "../x", "/x", ".x", "a/b"] {
+                let found = spec(&|attempt| *attempt.pointer_mut(pointer).unwrap() = json!(name));
+                assert_eq!(found, format!("step.attempt.{field}: {name:?} is not a name; use letters, digits and `-`"));
+            }
+        }
+    }
+
+    #[test]
     fn a_step_that_cannot_be_read_is_refused_at_its_place() {
         let fault = |step: Value| faults(json!({"step": step}));
         let attempt = serde_json::to_value(&step("true").attempt).unwrap();
         insta::assert_snapshot!(fault(json!("x")), @"step: is a text; use an object");
-        insta::assert_snapshot!(fault(json!({"backend": "kube", "version": 1})), @"step.attempt: is missing; step.backend: unknown step backend `kube`, allowed are docker, process (case counts); step.version: is no field; known are attempt, backend, templates");
+        insta::assert_snapshot!(fault(json!({"backend": "kube", "version": 1})), @"step.attempt: is missing; step.backend: unknown step backend `kube`, allowed are docker, process (case counts); step.version: unknown field; known fields: attempt, backend, templates");
         insta::assert_snapshot!(fault(json!({"attempt": {"key": {}}})), @"step.attempt: missing field `flow`");
         insta::assert_snapshot!(fault(json!({"attempt": attempt, "templates": {"x": []}})), @"step.templates: unknown field `x`, expected `volumeClaimTemplates` or `configMapTemplates`");
     }

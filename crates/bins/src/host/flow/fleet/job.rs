@@ -15,7 +15,7 @@ use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::TenantName;
 use orlop_core::spec::flow::ResourceTemplates;
 use orlop_core::spec::job::{
-    ArtifactIn, ArtifactOut, FlowStep, GpuKind, Gpus, JobSpec, Resources, SecretAs, SecretRef, StepBackend,
+    ArtifactIn, ArtifactOut, GpuKind, Gpus, JobSpec, Resources, SecretAs, SecretRef, StepBackend, StepSpec,
 };
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSp
         requires.features.insert("docker".to_owned());
     }
     let grace = u64::try_from(template.pod.grace.as_millis()).unwrap_or(u64::MAX);
-    let step = FlowStep { attempt: attempt.clone(), templates: facts.templates.clone(), backend: facts.backend };
+    let step = StepSpec { attempt: attempt.clone(), templates: facts.templates.clone(), backend: facts.backend };
     let spec = JobSpec {
         name: attempt.job_name.clone(),
         labels: labels(attempt),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use orlop_cloud::durable::{Durable, replace};
 use orlop_cloud::runtime::worker::{AttemptPlan, Cause, Started};
 use orlop_core::error::{Class, Problem};
-use orlop_core::spec::job::FlowStep;
+use orlop_core::spec::job::StepSpec;
 use orlop_core::task::TaskRef;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,7 @@ impl StepDir {
     }
 
     /// The plan that an earlier agent wrote down, without the values of secrets, and the step that it is of.
-    pub(super) fn plan(&self) -> io::Result<Option<(AttemptPlan, Arc<FlowStep>)>> {
+    pub(super) fn plan(&self) -> io::Result<Option<(AttemptPlan, Arc<StepSpec>)>> {
         let plan: Option<AttemptPlan> = read(&self.file("plan.json"))?;
         Ok(plan.and_then(|plan| plan.run.step.clone().map(|step| (plan, step))))
     }
@@ -190,7 +190,7 @@ mod tests {
             "key": { "flow": "u", "step": "s", "attempt": 1 }, "flow_name": "f", "namespace": "default", "job_name": "f-s",
             "template": {}, "inputs": [], "output_files": [], "output_artifacts": [],
         } });
-        let step: Arc<FlowStep> = serde_json::from_value(step).unwrap();
+        let step: Arc<StepSpec> = serde_json::from_value(step).unwrap();
         let run = Run { step: Some(Arc::clone(&step)), ..Run::default() };
         let mut plan = AttemptPlan::new(id, Arc::new(run));
         plan.secrets.push(orlop_cloud::runtime::worker::Secret {

@@ -29,7 +29,7 @@ use orlop_cloud::runtime::worker::{
 use orlop_core::backoff::{Backoff, Growth};
 use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::Substrate;
-use orlop_core::spec::job::{FlowStep, StepBackend};
+use orlop_core::spec::job::{StepBackend, StepSpec};
 use orlop_core::task::TaskRef;
 use orlop_dag::manifest::substrate::Runtime;
 use tokio::runtime::Handle;
@@ -126,7 +126,7 @@ impl StepRuntime {
     }
 
     /// Has a step followed; nothing where it is already.
-    fn follow(&self, plan: AttemptPlan, step: Arc<FlowStep>, known: Option<u64>) {
+    fn follow(&self, plan: AttemptPlan, step: Arc<StepSpec>, known: Option<u64>) {
         let shared = Arc::clone(&self.shared);
         self.spawn(plan.id, |commands| Step::new(shared, plan, step, commands, known).run());
     }
@@ -186,7 +186,7 @@ impl Shared {
     }
 
     /// Ends what is left of a step, however long that takes, and has it forgotten.
-    async fn clean_up(&self, plan: &AttemptPlan, step: &FlowStep, substrate: Option<Arc<dyn Substrate>>) {
+    async fn clean_up(&self, plan: &AttemptPlan, step: &StepSpec, substrate: Option<Arc<dyn Substrate>>) {
         let mut tries = 0;
         let dir = self.dir(&plan.id);
         // Without a directory of attempts there is nothing to end.
@@ -203,7 +203,7 @@ impl Shared {
     async fn try_clean_up(
         &self,
         plan: &AttemptPlan,
-        step: &FlowStep,
+        step: &StepSpec,
         substrate: Option<Arc<dyn Substrate>>,
     ) -> Result<(), Problem> {
         let key = &step.attempt.key;
@@ -223,7 +223,7 @@ impl Shared {
     async fn substrate(
         &self,
         plan: &AttemptPlan,
-        step: &FlowStep,
+        step: &StepSpec,
         secrets: Option<PathBuf>,
         group: Option<&Path>,
     ) -> Result<Arc<dyn Substrate>, Problem> {
@@ -248,7 +248,7 @@ impl Shared {
     }
 
     /// The directory of the claims of a step's flow.
-    fn volumes(&self, step: &FlowStep) -> Result<PathBuf, Problem> {
+    fn volumes(&self, step: &StepSpec) -> Result<PathBuf, Problem> {
         let spec = &step.attempt;
         below(&self.options.flows, &spec.key.flow)?;
         Ok(volumes::of(&below(&self.options.flows, &spec.namespace)?, &spec.key.flow))

@@ -15,7 +15,7 @@ use orlop_core::attempt::{ArtifactDelivery, ArtifactSource, AttemptEnd, AttemptS
 use orlop_core::error::{Class, Problem};
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
-use orlop_core::spec::job::FlowStep;
+use orlop_core::spec::job::StepSpec;
 use tokio::sync::mpsc;
 
 use super::files::{EndCause, Ending, StepDir};
@@ -33,7 +33,7 @@ const OUTPUT_DELAY: Duration = Duration::from_millis(50);
 pub(super) struct Step {
     shared: Arc<Shared>,
     plan: AttemptPlan,
-    step: Arc<FlowStep>,
+    step: Arc<StepSpec>,
     dir: StepDir,
     commands: mpsc::UnboundedReceiver<StepCommand>,
     /// Output up to this chunk was handed on by an agent before this one, which began the step; none: it is new.
@@ -56,7 +56,7 @@ impl Step {
     pub(super) fn new(
         shared: Arc<Shared>,
         plan: AttemptPlan,
-        step: Arc<FlowStep>,
+        step: Arc<StepSpec>,
         commands: mpsc::UnboundedReceiver<StepCommand>,
         known: Option<u64>,
     ) -> Self {
@@ -217,7 +217,7 @@ impl Step {
     }
 
     /// Prepares everything that the attempt needs, or finds what an earlier agent prepared.
-    async fn open(&mut self, step: &FlowStep, volumes: &Path) -> Result<Arc<dyn Substrate>, Problem> {
+    async fn open(&mut self, step: &StepSpec, volumes: &Path) -> Result<Arc<dyn Substrate>, Problem> {
         let (shared, spec) = (Arc::clone(&self.shared), &step.attempt);
         let run = self.dir.run();
         let own = shared.jobs.resources_of(self.plan.id);
@@ -246,7 +246,7 @@ impl Step {
     }
 
     /// Makes the directory of a step with all that it needs; gives that of its secrets, where it has any.
-    async fn prepare(&mut self, step: &FlowStep, run: &RunDir, volumes: &Path) -> Result<Option<PathBuf>, Problem> {
+    async fn prepare(&mut self, step: &StepSpec, run: &RunDir, volumes: &Path) -> Result<Option<PathBuf>, Problem> {
         self.shared.check(&self.plan)?;
         self.dir.make()?;
         self.dir.write_plan(&self.plan)?;
@@ -409,7 +409,7 @@ async fn export_outputs(end: &AttemptEnd, dir: &StepDir) -> Result<(), Problem> 
 }
 
 /// Makes the ConfigMaps of the flow for this attempt, and its claims on this worker if they are not there.
-async fn resources(step: &FlowStep, substrate: &dyn Substrate, volumes: &Path) -> Result<(), Problem> {
+async fn resources(step: &StepSpec, substrate: &dyn Substrate, volumes: &Path) -> Result<(), Problem> {
     let Some(templates) = &step.templates else { return Ok(()) };
     let spec = &step.attempt;
     let owner =

@@ -62,7 +62,7 @@ fn a_server_that_was_stopped_takes_nobody_for_silent() {
     // Longer than a worker may be silent before its attempts are lost.
     std::thread::sleep(std::time::Duration::from_secs(12));
     server.process.signal(Signal::SIGCONT);
-    until("what it says of it", || programs.log("s1").contains("was held up").then_some(()));
+    until("what it says of it", || programs.log("s1").contains("was delayed").then_some(()));
     worker_in(&server, "w1", &["Running"]);
     touch(&programs, "go");
     let done = job_in(&server, &id, "Completed");

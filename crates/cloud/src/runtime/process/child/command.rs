@@ -96,8 +96,8 @@ pub(crate) fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
     Err(if denied { io::ErrorKind::PermissionDenied } else { io::ErrorKind::NotFound }.into())
 }
 
-/// Starts a program; tries again as long as its file is open for writing.
-pub(crate) fn start<T>(mut start: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+/// Starts a program; tries again for about 40 ms while its file is open for writing.
+pub(crate) fn retry_while_busy<T>(mut start: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..BUSY_TRIES {
         match start() {
             Err(Errno::ETXTBSY) => sleep(BUSY_PAUSE),
@@ -107,27 +107,32 @@ pub(crate) fn start<T>(mut start: impl FnMut() -> Result<T, Errno>) -> Result<T,
     start()
 }
 
-/// Becomes a command. `program`: where it was found. Returns only where that fails, with why.
-pub(crate) fn become_command(command: &mut Command, program: Option<&Path>) -> Unstartable {
+/// Becomes a command, with this environment and no other. `program`: where it was found. Returns only where that fails, with why.
+pub(crate) fn become_command<N: AsRef<OsStr>, V: AsRef<OsStr>>(
+    command: &mut Command,
+    environment: impl IntoIterator<Item = (N, V)> + Clone,
+    program: Option<&Path>,
+) -> Unstartable {
+    command.env_clear().envs(environment.clone());
     let exec = |command: &mut Command| -> Result<(), Errno> {
         Err(command.exec().raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))
     };
-    let mut failed = start(|| exec(command));
+    let mut failed = retry_while_busy(|| exec(command));
     // A script that names no interpreter is for the standard shell.
     if failed == Err(Errno::ENOEXEC)
         && let Some(script) = program.filter(|program| is_shell_script(program))
     {
         let mut shell = Command::new(OsStr::from_bytes(SHELL.to_bytes()));
-        shell.arg(script).args(command.get_args());
-        let chosen: Vec<_> = command.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
-        if !chosen.is_empty() {
-            shell.env_clear().envs(chosen);
-        }
+        shell.arg(script).args(command.get_args()).env_clear().envs(environment);
         failed = exec(&mut shell);
     }
-    let error = io::Error::from(failed.err().unwrap_or(Errno::EINVAL));
-    let unknown = || Unstartable { why: format!("cannot be run: {error}"), exit_code: CANNOT_RUN };
-    why(&error, program).unwrap_or_else(unknown)
+    unstartable(&failed.err().unwrap_or(Errno::EINVAL).into(), program)
+}
+
+/// Why a command cannot be started, also where that is the machine's fault.
+pub(crate) fn unstartable(error: &io::Error, program: Option<&Path>) -> Unstartable {
+    let machine = || Unstartable { why: format!("cannot be run: {error}"), exit_code: CANNOT_RUN };
+    why(error, program).unwrap_or_else(machine)
 }
 
 /// Looks whether a program could be run, before a helper is made that would run it.

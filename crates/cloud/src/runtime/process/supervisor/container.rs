@@ -33,7 +33,7 @@ use crate::runtime::process::layout::Layout;
 use crate::runtime::process::paths::{self, Paths};
 use crate::runtime::process::record::read_some;
 use crate::runtime::process::tree::{Ended, Marks, Process};
-use crate::runtime::process::watcher::Kind;
+use crate::runtime::process::watcher::Descriptor;
 use crate::runtime::process::wire::{self, Container, LaunchOrder, LaunchReply, Variable, View};
 
 /// Reads of a pipe after its writer is dead: 4 MiB, where pipes hold 64 KiB and at most 1 MiB.
@@ -77,15 +77,15 @@ impl Running {
     /// Reads what a descriptor holds now, at most one buffer full; says whether there was anything.
     pub(super) fn read(
         &mut self,
-        kind: Kind,
+        kind: Descriptor,
         stdout: &mut Capture,
         stderr: &mut Capture,
         context: &mut Context<'_>,
     ) -> bool {
         let (which, capture) = match kind {
-            Kind::Out => (0, stdout),
-            Kind::Err => (1, stderr),
-            Kind::Launch | Kind::End | Kind::Only => return self.listen(context),
+            Descriptor::Out => (0, stdout),
+            Descriptor::Err => (1, stderr),
+            Descriptor::Launch | Descriptor::End | Descriptor::Only => return self.listen(context),
         };
         let Some(pipe) = self.process.pipes.get_mut(which) else { return false };
         match pipe.as_mut().map(|pipe| read_piece(pipe, context.buffer)) {
@@ -194,9 +194,12 @@ impl Pod {
         let end = end.during(|| "watching a process".to_owned())?;
         let watch = || {
             let (watcher, number) = (context.watcher, context.number);
-            watcher.watch(&end, number, Kind::End)?;
-            watcher.watch(launcher, number, Kind::Launch)?;
-            pipes.iter().zip([Kind::Out, Kind::Err]).try_for_each(|(pipe, kind)| watcher.watch(pipe, number, kind))
+            watcher.watch(&end, number, Descriptor::End)?;
+            watcher.watch(launcher, number, Descriptor::Launch)?;
+            pipes
+                .iter()
+                .zip([Descriptor::Out, Descriptor::Err])
+                .try_for_each(|(pipe, kind)| watcher.watch(pipe, number, kind))
         };
         watch().during(|| "watching a process".to_owned())?;
         let directory = self.parts.directory.path();
@@ -347,7 +350,7 @@ impl Pod {
     /// Reads what a dead container left in its pipes. Somebody else may hold their other end, so their end is not
     /// waited for, and no more is read than pipes hold.
     fn drain(&mut self, running: &mut Running, context: &mut Context<'_>) {
-        for kind in [Kind::Launch, Kind::Out, Kind::Err] {
+        for kind in [Descriptor::Launch, Descriptor::Out, Descriptor::Err] {
             for _ in 0..DRAIN_READS {
                 if !running.read(kind, &mut self.parts.stdout, &mut self.parts.stderr, context) {
                     break;

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, PipeWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,7 +18,7 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 
 use super::{verdict, view};
 use crate::runtime::process::cgroup::Cgroup;
-use crate::runtime::process::child::command::{self, Unstartable, become_command};
+use crate::runtime::process::child::command::{self, become_command};
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::rlimit;
 use crate::runtime::process::wire::{self, LaunchOrder, LaunchReply};
@@ -89,10 +90,14 @@ fn run(order: LaunchOrder) -> (i32, String) {
     };
     let env = order.env.iter().map(|variable| (&variable.name, &variable.value));
     let path = env.clone().rev().find_map(|(name, value)| (name == "PATH").then_some(value.as_str()));
-    let found = CString::new(program.as_str()).ok();
-    let found = found.and_then(|name| command::find(&name, path.unwrap_or(command::PATH), Path::new(".")).ok());
-    let found = found.as_ref().map(|found| Path::new(OsStr::from_bytes(found.to_bytes())));
-    let mut command = Command::new(program);
-    let Unstartable { why, exit_code } = become_command(command.args(arguments).env_clear().envs(env), found);
-    (exit_code, format!("command `{program}` {why}"))
+    let name = CString::new(program.as_str()).map_err(io::Error::from);
+    let found = name.and_then(|name| command::find(&name, path.unwrap_or(command::PATH), Path::new(".")));
+    let unstartable = match &found {
+        Ok(found) => {
+            let found = Path::new(OsStr::from_bytes(found.to_bytes()));
+            become_command(Command::new(found).arg0(program).args(arguments), env, Some(found))
+        }
+        Err(error) => command::unstartable(error, None),
+    };
+    (unstartable.exit_code, format!("command `{program}` {}", unstartable.why))
 }

@@ -35,7 +35,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use self::pod::{Context, Pod};
 use super::failure::Failure;
 use super::tree::{Orphans, Others};
-use super::watcher::{Kind, Mailbox, Watcher};
+use super::watcher::{Descriptor, Mailbox, Watcher};
 use super::wire::{self, KeepReply, SupervisorCommand};
 use super::{child, probe, request};
 
@@ -190,9 +190,9 @@ impl Supervisor {
         setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
         let (mut watcher, mailbox) = (Watcher::new()?, Mailbox::new()?);
         let numbers = Numbers { control: watcher.number(), signals: watcher.number(), mailbox: watcher.number() };
-        watcher.watch(&control, numbers.control, Kind::Only)?;
-        watcher.watch(&signals, numbers.signals, Kind::Only)?;
-        watcher.watch(mailbox.bell(), numbers.mailbox, Kind::Only)?;
+        watcher.watch(&control, numbers.control, Descriptor::Only)?;
+        watcher.watch(&signals, numbers.signals, Descriptor::Only)?;
+        watcher.watch(mailbox.bell(), numbers.mailbox, Descriptor::Only)?;
         let orphans = Orphans::new()?;
         // From here on there is nothing to complain of.
         nix::unistd::dup2_stdin(&null)?;

@@ -23,7 +23,7 @@ use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::record::{Directory, ExitRecord, Life, LockRegion, Locks, Reserved};
 use crate::runtime::process::request;
 use crate::runtime::process::tree::{Ended, Orphans};
-use crate::runtime::process::watcher::{Kind, Watcher};
+use crate::runtime::process::watcher::{Descriptor, Watcher};
 use crate::runtime::process::wire::{Container, KeepOrder};
 
 /// A container that ran this long before it failed starts its delays anew.
@@ -202,10 +202,10 @@ impl Pod {
     }
 
     /// A descriptor of its container has something to say.
-    pub(super) fn ready(&mut self, kind: Kind, context: &mut Context<'_>) {
+    pub(super) fn ready(&mut self, kind: Descriptor, context: &mut Context<'_>) {
         let Stage::Running(running) = &mut self.stage else { return };
         match kind {
-            Kind::End => {
+            Descriptor::End => {
                 // It stays readable; the process is reaped when nothing else is left.
                 context.watcher.forget(&running.process.end);
                 running.process.died(Instant::now(), context.others());

@@ -297,7 +297,7 @@ impl Life<'_> {
             {
                 self.usage = self.usage.most(usage::of(&stats));
             }
-            // From now on: an engine that takes its time leaves some for the output.
+            // Counted from after the call, which may be slow: output is read in between.
             self.look = Instant::now() + LOOK;
         }
     }
@@ -329,7 +329,7 @@ impl Life<'_> {
 
     async fn kill(&mut self) {
         self.send("SIGKILL").await;
-        // From now on: an engine that waits for its output to be read needs time for that.
+        // Counted from after the call, which may be slow: output is read in between.
         self.phase = Phase::Killing(Instant::now() + KILL_AGAIN);
     }
 

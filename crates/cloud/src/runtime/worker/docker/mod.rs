@@ -31,7 +31,7 @@ use self::hub::{Ask, Hub};
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
-use super::process::supervise::{Control, FollowerCommand, FollowerContext, Followers, SupervisedRuntime, write_lease};
+use super::process::supervise::{Control, FollowerCommand, FollowerContext, Followers, RuntimeOptions, write_lease};
 use super::{InUse, JobRuntime, Remains};
 use crate::runtime::logs::now;
 use crate::runtime::process::RoleProgram;
@@ -130,7 +130,7 @@ impl ContainerRuntime {
         FollowerContext {
             work: self.hub.options.work.clone(),
             events: Arc::clone(&self.hub.events),
-            runtime: SupervisedRuntime::Containers(self.hub.options.clone()),
+            options: RuntimeOptions::Containers(self.hub.options.clone()),
             on_supervisor_death: Box::new(move |id, last_seq, _| {
                 go_on(&hub, &tasks, *id, last_seq);
                 Ok(())

@@ -15,7 +15,7 @@ use super::spawn::Spawner;
 use super::{Shared, begin};
 use crate::runtime::logs::now;
 use crate::runtime::process::tree::Others;
-use crate::runtime::process::watcher::{Kind, Mailbox, Watcher};
+use crate::runtime::process::watcher::{Descriptor, Mailbox, Watcher};
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::{AttemptEnd, Cause, LogCapacity, LogChunk};
 use crate::runtime::worker::plan::AttemptPlan;
@@ -68,7 +68,7 @@ impl Lane {
     ) -> io::Result<Self> {
         let mut watcher = Watcher::new()?;
         let bell = watcher.number();
-        watcher.watch(mailbox.bell(), bell, Kind::Only)?;
+        watcher.watch(mailbox.bell(), bell, Descriptor::Only)?;
         let first_thread = u32::try_from(nix::unistd::gettid().as_raw()).is_ok_and(|id| id == std::process::id());
         Ok(Self {
             shared,
@@ -146,12 +146,12 @@ impl Lane {
     }
 
     fn watch(&self, number: u64, life: &Life) -> nix::Result<()> {
-        self.watcher.watch(&life.process.end, number, Kind::End)?;
+        self.watcher.watch(&life.process.end, number, Descriptor::End)?;
         self.watch_pipes(number, life)
     }
 
     fn watch_pipes(&self, number: u64, life: &Life) -> nix::Result<()> {
-        for (pipe, kind) in life.process.pipes.iter().zip([Kind::Out, Kind::Err]) {
+        for (pipe, kind) in life.process.pipes.iter().zip([Descriptor::Out, Descriptor::Err]) {
             if let Some(pipe) = pipe {
                 self.watcher.watch(pipe, number, kind)?;
             }
@@ -178,15 +178,15 @@ impl Lane {
     }
 
     /// A descriptor of a life has something to say.
-    fn ready(&mut self, number: u64, kind: Kind) {
+    fn ready(&mut self, number: u64, kind: Descriptor) {
         let Some(life) = self.lives.get_mut(&number) else { return };
         let at = Instant::now();
-        if kind == Kind::End {
+        if kind == Descriptor::End {
             // It stays readable; the process is reaped when nothing else is left of the attempt.
             self.watcher.forget(&life.process.end);
             life.died(at, others(&self.shared, &self.starters));
         } else {
-            let which = usize::from(kind == Kind::Err);
+            let which = usize::from(kind == Descriptor::Err);
             if !life.read(which, &mut self.buffer, at)
                 && let Some(pipe) = life.process.pipes.get_mut(which).and_then(Option::take)
             {

@@ -1,6 +1,7 @@
 //! The few steps between the start of a process and its command: it joins a control group, takes its limits of resources and
 //! becomes another user's. Owns these steps, their order, and how they are passed to the program that takes them.
 
+use std::env;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -73,7 +74,7 @@ pub fn launch(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     confidential::open_files_of_jobs();
     let (code, complaint) = match prepared(arguments.into_iter()) {
         Ok((program, mut command)) => {
-            let found = become_command(&mut command, Some(&program));
+            let found = become_command(&mut command, env::vars_os().collect::<Vec<_>>(), Some(&program));
             (found.exit_code, format!("command `{}` {}", program.display(), found.why))
         }
         Err(complaint) => (CANNOT_RUN, complaint),
@@ -100,8 +101,7 @@ fn prepared(mut arguments: impl Iterator<Item = OsString>) -> Result<(PathBuf, C
             }
             Some(USER) => {
                 let (uid, gid) = text.and_then(|text| text.split_once(':')).ok_or_else(misused)?;
-                let user = uid.parse().ok().zip(gid.parse().ok()).map(|(uid, gid)| User { uid, gid });
-                let User { uid, gid } = user.ok_or_else(misused)?;
+                let (uid, gid) = uid.parse().ok().zip(gid.parse().ok()).ok_or_else(misused)?;
                 let credentials = Credentials { user: Some(uid), group: Some(gid), ..Credentials::default() };
                 credentials.apply().map_err(|failure| failure.to_string())?;
             }

@@ -36,7 +36,7 @@ use self::group::Groups;
 use self::lane::{Lane, LaneCommand};
 pub use self::launcher::launch;
 pub use self::resources::AttemptResources;
-use self::supervise::{Control, FollowerContext, Followers, SupervisedRuntime};
+use self::supervise::{Control, FollowerContext, Followers, RuntimeOptions};
 use super::directories::{Directories, memory_dir};
 use super::environ::MARK;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
@@ -225,7 +225,7 @@ impl ProcessRuntime {
         let context = |shared: Arc<Shared>| FollowerContext {
             work: shared.options.work.clone(),
             events: Arc::clone(&shared.events),
-            runtime: SupervisedRuntime::Processes(shared.options.clone()),
+            options: RuntimeOptions::Processes(shared.options.clone()),
             on_supervisor_death: Box::new(move |id, _, reason| remains::end(&shared, id, reason)),
         };
         let followers = program.map(|program| Followers::start(context(Arc::clone(&shared)), program)).transpose()?;

@@ -23,15 +23,17 @@ pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, Problem> {
     ids.extend(shared.directories.all()?);
     let (mut all, mut without_supervisor) = (Vec::new(), HashMap::new());
     for id in ids {
-        match supervise::state(&Control::of(&shared.options.work, &id))? {
-            Some(state) => all.push(Remains { id, state }),
-            None => drop(without_supervisor.insert(shared.mark(&id).into_bytes(), id)),
+        if let Some(state) = supervise::state(&Control::of(&shared.options.work, &id))? {
+            all.push(Remains { id, state });
+        } else {
+            without_supervisor.insert(shared.mark(&id).into_bytes(), id);
         }
     }
     if !without_supervisor.is_empty() {
         let alive: BTreeSet<TaskRef> = of_attempts(&without_supervisor)?.into_values().collect();
         let state = |id: &TaskRef| if alive.contains(id) { RemainsState::Orphaned } else { RemainsState::Gone };
         all.extend(without_supervisor.into_values().map(|id| Remains { state: state(&id), id }));
+        all.sort_by_key(|remains| remains.id);
     }
     Ok(all)
 }

@@ -121,7 +121,7 @@ impl Spawner {
         chdir(command.dir)?;
         let run =
             |program: &CStr, argv: &[CString]| posix_spawn(program, &actions, &self.attributes, argv, command.env);
-        let mut made = command::start(|| run(&program, command.argv));
+        let mut made = command::retry_while_busy(|| run(&program, command.argv));
         // A script that names no interpreter is for the standard shell.
         if made == Err(Errno::ENOEXEC) && is_shell_script(&at) {
             made = run(SHELL, &shell_argv(&program, command.argv));

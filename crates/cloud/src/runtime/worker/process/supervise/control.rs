@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ impl Control {
         let file = lock.try_clone()?;
         let mut journal = match lock.metadata()?.len() {
             0 => SegmentWriter::begin(Kind::Attempt, file),
-            WITHOUT_ENTRIES => SegmentWriter::without_entries(file),
+            WITHOUT_ENTRIES if is_begun(&file)? => SegmentWriter::without_entries(file),
             _ => return Ok(None),
         };
         journal.append(&Report::Supervisor(own))?;
@@ -151,12 +151,12 @@ impl Control {
 
     /// Asks for the end of the attempt: of several causes the first counts, of several times the shortest.
     pub(in crate::runtime::worker) fn ask(&self, request: Request) -> io::Result<()> {
-        let request = match self.asked()? {
-            Some(before) => Request { grace_ms: before.grace_ms.min(request.grace_ms), ..before },
-            None => request,
+        // One that cannot be read was written by an agent that was killed meanwhile.
+        let request = match self.asked() {
+            Ok(Some(before)) => Request { grace_ms: before.grace_ms.min(request.grace_ms), ..before },
+            Ok(None) | Err(_) => request,
         };
-        // Read once it is whole: who reads it in part is signalled when the rest is there.
-        fs::write(self.request(), serde_json::to_vec(&request)?)
+        replace(&self.request(), &serde_json::to_vec(&request)?, Durable::No)
     }
 
     /// What was asked.
@@ -179,6 +179,16 @@ impl Control {
     /// Removes them, the journal last: without it nobody would find the rest.
     pub(in crate::runtime::worker) fn remove(&self) {
         [&self.request(), &self.0].into_iter().for_each(|path| discard(path));
+    }
+}
+
+/// Whether a file begins as a journal does.
+fn is_begun(file: &File) -> io::Result<bool> {
+    let mut found = [0; MAGIC];
+    match file.read_exact_at(&mut found, 0) {
+        Ok(()) => Ok(found == *Kind::Attempt.magic()),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -248,7 +258,10 @@ impl Spares {
     pub(in crate::runtime::worker) fn of(work: &Path) -> Self {
         let place = work.join(CONTROL);
         for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
-            if entry.file_name().as_encoded_bytes().starts_with(SPARE_PREFIX.as_bytes()) {
+            let name = entry.file_name();
+            let name = name.as_encoded_bytes();
+            // And requests that it was killed over.
+            if name.starts_with(SPARE_PREFIX.as_bytes()) || name.ends_with(b".half") {
                 // What cannot be removed is in nobody's way.
                 drop(fs::remove_file(entry.path()));
             }
@@ -280,7 +293,9 @@ impl Spares {
                 return None;
             }
         };
-        let emptied = lock.set_len(WITHOUT_ENTRIES).is_ok();
+        // One that was closed, or whose supervisor died over it, does not begin as a journal does.
+        let len = if is_begun(&lock).unwrap_or(false) { WITHOUT_ENTRIES } else { 0 };
+        let emptied = lock.set_len(len).is_ok();
         let named = || renameat_with(CWD, &spare, CWD, path, RenameFlags::NOREPLACE).is_ok();
         match lock.unlock() {
             Ok(file) if emptied && named() => Some(file),
@@ -328,6 +343,9 @@ mod tests {
         control.ask(Request { cause: Cause::Preempt, grace_ms: 9 }).unwrap();
         let merged = Request { cause: Cause::Cancel, grace_ms: 3 };
         assert_eq!(control.asked().unwrap(), Some(merged), "the supervisor may look only now");
+        fs::write(control.request(), "").unwrap();
+        control.ask(request).unwrap();
+        assert_eq!(control.asked().unwrap(), Some(request), "an agent was killed while it wrote");
         drop(kept);
         assert!(matches!(control.supervisor().unwrap(), SupervisorState::Left));
         assert!(control.keep(own).unwrap().is_none(), "it was closed");
@@ -412,6 +430,19 @@ mod tests {
         assert_eq!(fourth.create(&mut spares).unwrap().metadata().unwrap().len(), WITHOUT_ENTRIES);
         assert!(matches!(fourth.supervisor().unwrap(), SupervisorState::Left));
         assert!(fourth.keep(own).unwrap().is_none());
+        // What such a file holds is not taken for the beginning of a journal.
+        for spoil in [&b"O"[..], b"", b"ORLOUT1\n"] {
+            let closed = OpenOptions::new().read(true).append(true).open(fourth.journal()).unwrap();
+            fs::write(fourth.journal(), spoil).unwrap();
+            fourth.retire(closed, &mut spares);
+            let made = fourth.create(&mut spares).unwrap();
+            assert_eq!(made.metadata().unwrap().len(), 0, "{spoil:?}");
+            let kept = fourth.keep(own).unwrap();
+            assert!(kept.is_some(), "{spoil:?}");
+            assert!(matches!(fourth.supervisor().unwrap(), SupervisorState::Kept(owner) if owner == own), "{spoil:?}");
+        }
+        fs::write(third.journal(), [0; MAGIC]).unwrap();
+        assert!(third.keep(own).unwrap().is_none(), "it does not begin as a journal does");
     }
 
     #[test]

@@ -18,13 +18,13 @@ use orlop_core::error::Problem;
 use orlop_core::task::TaskRef;
 
 use super::control::{Control, Report, Request, Spares, SupervisorState, read_lease};
-use super::order::{Start, SupervisedRuntime};
+use super::order::{RuntimeOptions, Start};
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
 use crate::runtime::process::RoleProgram;
 use crate::runtime::process::identity::{Identity, stat};
-use crate::runtime::process::watcher::{Kind as Descriptor, Mailbox, Watcher};
+use crate::runtime::process::watcher::{Descriptor, Mailbox, Watcher};
 use crate::runtime::process::wire;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity};
 use crate::runtime::worker::plan::AttemptPlan;
@@ -49,7 +49,7 @@ pub(in crate::runtime::worker) enum FollowerCommand {
 
 /// What becomes of an attempt whose supervisor died and did not write its end: the attempt, its last chunk of output, and the
 /// reason where it is lost.
-pub(in crate::runtime::worker) type SupervisorDeath = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), Problem> + Send>;
+pub(in crate::runtime::worker) type OnSupervisorDeath = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), Problem> + Send>;
 
 /// On whose behalf attempts are followed.
 pub(in crate::runtime::worker) struct FollowerContext {
@@ -57,10 +57,10 @@ pub(in crate::runtime::worker) struct FollowerContext {
     pub(in crate::runtime::worker) work: PathBuf,
     /// Receives the events.
     pub(in crate::runtime::worker) events: Arc<dyn AttemptEvents>,
-    /// The runtime in the supervisor.
-    pub(in crate::runtime::worker) runtime: SupervisedRuntime,
+    /// Those of the runtime in the supervisor.
+    pub(in crate::runtime::worker) options: RuntimeOptions,
     /// What becomes of attempts without a supervisor.
-    pub(in crate::runtime::worker) on_supervisor_death: SupervisorDeath,
+    pub(in crate::runtime::worker) on_supervisor_death: OnSupervisorDeath,
 }
 
 impl fmt::Debug for FollowerContext {
@@ -216,8 +216,7 @@ impl Thread {
         }
     }
 
-    /// An attempt of which nothing was heard: its supervisor lives and could not take it on, then nobody will ever tell its end; or it is
-    /// about to begin.
+    /// Nothing was heard of an attempt: it is about to begin, or its supervisor could not take it on and will never report its end.
     fn look_after(&mut self, number: u64) {
         let numbered = |(_, followed): &(&TaskRef, &Followed)| followed.number == number;
         let Some(id) = self.followed.iter().find(numbered).map(|(id, _)| *id) else { return };
@@ -276,6 +275,7 @@ impl Thread {
             }
             self.taking = None;
         }
+        let first = wire::encode(&self.context.options)?;
         let mut command = Command::new(&self.program.path);
         command.args(&self.program.args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let passed = PASSED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -286,7 +286,7 @@ impl Thread {
         let end = owner.open()?.ok_or(io::ErrorKind::NotFound)?;
         self.watch_owner(owner, end, Some(child))?;
         let (owner, input) = self.taking.insert((owner, input));
-        input.write_all(&wire::encode(&self.context.runtime)?)?;
+        input.write_all(&first)?;
         input.write_all(order)?;
         Ok(*owner)
     }
@@ -334,7 +334,7 @@ impl Thread {
         self.follow(id, control, journal, owner, Some(after_seq))?;
         // A supervisor that died before it was watched is noticed by nobody else.
         if !self.owners.contains_key(&owner) {
-            self.supervisor_died(owner);
+            self.end_attempts_of(owner);
         }
         Ok(())
     }
@@ -420,11 +420,11 @@ impl Thread {
         if self.taking.as_ref().is_some_and(|(taking, _)| *taking == owner) {
             self.taking = None;
         }
-        self.supervisor_died(owner);
+        self.end_attempts_of(owner);
     }
 
     /// Deals with the attempts of a dead supervisor: those whose end it wrote have ended, the others are lost.
-    fn supervisor_died(&mut self, owner: Identity) {
+    fn end_attempts_of(&mut self, owner: Identity) {
         let all: Vec<TaskRef> =
             self.followed.iter().filter(|(_, followed)| followed.owner == owner).map(|(id, _)| *id).collect();
         for id in all {

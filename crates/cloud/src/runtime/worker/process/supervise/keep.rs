@@ -22,11 +22,11 @@ use orlop_core::task::TaskRef;
 use rustix::fs::FileType;
 
 use super::control::{Control, Report, read_lease};
-use super::order::{Start, SupervisedRuntime};
+use super::order::{RuntimeOptions, Start};
 use crate::runtime::clock::uptime;
 use crate::runtime::confidential;
 use crate::runtime::process::identity::Identity;
-use crate::runtime::process::watcher::{Kind as Descriptor, Watcher};
+use crate::runtime::process::watcher::{Descriptor, Watcher};
 use crate::runtime::process::{supervisor, wire};
 use crate::runtime::worker::JobRuntime;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity, LogChunk, Started};
@@ -38,7 +38,7 @@ const LEASE_GRACE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(1);
 
 struct Owner {
-    options: SupervisedRuntime,
+    options: RuntimeOptions,
     runtime: Box<dyn JobRuntime>,
     writer: Arc<JournalWriter>,
     own: Identity,
@@ -74,9 +74,9 @@ fn run() -> io::Result<()> {
     signals.thread_block()?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let mut input = Input::new()?;
-    let Some(options) = input.first()? else { return Ok(()) };
+    let Some(options) = input.read_options()? else { return Ok(()) };
     let writer = Arc::new(JournalWriter::new()?);
-    let runtime = options.make(Arc::clone(&writer) as _).map_err(io::Error::other)?;
+    let runtime = options.open(Arc::clone(&writer) as _).map_err(io::Error::other)?;
     let mut owner = Owner { options, runtime, writer, own: Identity::own()?, leased: BTreeMap::new() };
     let mut watcher = Watcher::new()?;
     let alarm = watcher.number();
@@ -187,7 +187,7 @@ impl Input {
     }
 
     /// The first order; none when the agent died before it gave it.
-    fn first(&mut self) -> io::Result<Option<SupervisedRuntime>> {
+    fn read_options(&mut self) -> io::Result<Option<RuntimeOptions>> {
         loop {
             if let Some(options) = wire::take(&mut self.bytes)? {
                 fcntl(&self.file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;

@@ -11,4 +11,4 @@ pub(in crate::runtime::worker) use self::attempt_state::state;
 pub(in crate::runtime::worker) use self::control::{Control, all, write_lease};
 pub(in crate::runtime::worker) use self::follow::{FollowerCommand, FollowerContext, Followers};
 pub use self::keep::main;
-pub(in crate::runtime::worker) use self::order::SupervisedRuntime;
+pub(in crate::runtime::worker) use self::order::RuntimeOptions;

@@ -14,9 +14,9 @@ use crate::runtime::worker::event::AttemptEvents;
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::process::{Enforce, ProcessOptions, ProcessRuntime};
 
-/// The first order: the runtime in the supervisor, with the options of the agent's own.
+/// The first order: the options of the runtime in the supervisor, which are those of the agent's own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::runtime::worker) enum SupervisedRuntime {
+pub(in crate::runtime::worker) enum RuntimeOptions {
     /// Of processes.
     Processes(ProcessOptions),
     /// Of containers.
@@ -32,7 +32,7 @@ pub(super) struct Start {
     pub(super) lease_ms: u64,
 }
 
-impl SupervisedRuntime {
+impl RuntimeOptions {
     /// The directory of attempts.
     pub(super) fn work(&self) -> &Path {
         match self {
@@ -42,11 +42,11 @@ impl SupervisedRuntime {
         }
     }
 
-    /// The runtime, which tells `events`.
+    /// Opens the runtime, which reports to `events`.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(super) fn make(&self, events: Arc<dyn AttemptEvents>) -> Result<Box<dyn JobRuntime>, Problem> {
+    pub(super) fn open(&self, events: Arc<dyn AttemptEvents>) -> Result<Box<dyn JobRuntime>, Problem> {
         match self.clone() {
             Self::Processes(options) => {
                 // What is required was judged by the agent. A supervisor runs nothing but attempts.

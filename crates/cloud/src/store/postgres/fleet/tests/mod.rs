@@ -142,7 +142,7 @@ async fn who_reads_waits_for_a_silent_database_for_a_while_only() {
         let reading = tokio::time::timeout(Duration::from_secs(60), store.job(job));
         let error = reading.await.expect("nobody waits for ever").unwrap_err();
         assert_eq!(error.class, Class::Transient);
-        assert!(error.message.contains("says nothing for 0.3 s"), "{error}");
+        assert!(error.message.contains("has not answered for 0.3 s"), "{error}");
     }
     locker.batch_execute("COMMIT").await.unwrap();
     drop(locker);
