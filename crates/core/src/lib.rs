@@ -18,6 +18,7 @@ pub mod backoff;
 pub mod effect;
 pub mod error;
 pub mod event;
+pub mod exact;
 #[cfg(feature = "hardware")]
 pub mod hardware;
 #[cfg(feature = "ports")]

@@ -57,9 +57,9 @@ pub(crate) fn read_unjudged(object: &Value) -> Option<JobFlow> {
 fn bare(object: &Value, unknown: &mut Vec<String>) -> Value {
     let mut bare = object.clone();
     if let Some(members) = bare.as_object_mut() {
-        members.shift_remove("status");
+        members.remove("status");
         if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.shift_remove("managedFields");
+            metadata.remove("managedFields");
         }
         if let Some(spec) = members.get_mut("spec") {
             prune(spec, crd::spec_schema(), "spec", unknown);
@@ -85,7 +85,7 @@ fn prune(value: &mut Value, schema: &Value, path: &str, unknown: &mut Vec<String
             let strangers: Vec<String> = members.keys().filter(|name| !known.contains_key(*name)).cloned().collect();
             for name in strangers {
                 unknown.push(format!("{path}.{name}"));
-                members.shift_remove(&name);
+                members.remove(&name);
             }
             for (name, member) in members {
                 if let Some(inner) = known.get(name) {
@@ -181,7 +181,7 @@ mod tests {
         let mut flow = object(json!({"steps": [step("a")], "x": 1, "executionPolicy": {"y": {}}}));
         flow["spec"]["steps"][0]["z"] = json!(null);
         let reading = read(&flow, &Limits::kubernetes()).unwrap();
-        assert_eq!(reading.unknown, ["spec.x", "spec.steps[0].z", "spec.executionPolicy.y"]);
+        assert_eq!(reading.unknown, ["spec.x", "spec.executionPolicy.y", "spec.steps[0].z"]);
         let template = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"newField": 1,
             "containers": [{"name": "main", "image": "i"}]}}}});
         let reading =

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use orlop_core::error::{Code, Problem};
+use orlop_core::exact;
 use orlop_core::id::TenantName;
 use orlop_core::time::HumanDuration;
 use serde::de::DeserializeOwned;
@@ -173,7 +174,7 @@ impl Call {
 
     /// The body as JSON.
     pub(super) fn value(&self) -> Result<Value, Problem> {
-        serde_json::from_slice(&self.body.bytes)
+        exact::from_slice(&self.body.bytes)
             .map_err(|error| Problem::field("", format!("the body is not valid JSON: {error}")))
     }
 
@@ -183,7 +184,7 @@ impl Call {
         if self.body.bytes.trim_ascii_start().first() == Some(&b'[') {
             return Err(Problem::field("", "the body is a list; send an object"));
         }
-        serde_json::from_slice(&self.body.bytes).map_err(|error| Problem::field("", error.to_string()))
+        exact::from_slice(&self.body.bytes).map_err(|error| Problem::field("", error.to_string()))
     }
 
     /// The same where no body is as good as an empty object.

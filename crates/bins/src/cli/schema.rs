@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(faults_of(&job, Kind::Job), Vec::<String>::new());
         let wrong = json!({"comand": [], "priority": "high", "retry": {"factor": 0.5}, "pull": "now", "gang": {}});
         let found = faults_of(&wrong, Kind::Job);
-        assert_eq!(found, [".comand", ".priority", ".retry.factor", ".pull", ".gang.size is missing"]);
+        assert_eq!(found, [".comand", ".gang.size is missing", ".priority", ".pull", ".retry.factor"]);
         let wrong = json!({"name": "p", "steps": [{"name": "a", "x-own": 1, "job_spec": {"command": []}}], "stepz": 1});
         assert_eq!(faults_of(&wrong, Kind::Pipeline), [".steps[].job_spec.command", ".stepz"]);
     }

@@ -1,5 +1,6 @@
 //! Frames: the batches both sides of a session send, and the first frame of each stream.
 
+use orlop_core::exact;
 use orlop_core::id::{Epoch, SessionId};
 use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::spec::job::{ContentHash, JobSpec};
@@ -127,7 +128,7 @@ impl Spec {
     /// # Errors
     /// It is no specification, or means another job here than where it was sent.
     pub fn read(&self) -> Result<JobSpec, WireError> {
-        let spec: JobSpec = serde_json::from_slice(&self.json).map_err(|error| WireError::of("specs.json")(&error))?;
+        let spec: JobSpec = exact::from_slice(&self.json).map_err(|error| WireError::of("specs.json")(&error))?;
         if spec.content_hash().0.as_slice() != &*self.sha256 {
             let what =
                 "does not have the hash that was sent with it; the two sides read job specifications differently";

@@ -1,6 +1,7 @@
 //! What clients submit and see of jobs. Never takes a job.
 
 use orlop_core::error::{Code, FieldError, Problem};
+use orlop_core::exact;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
@@ -57,7 +58,7 @@ impl TryFrom<v1::SubmitRequest> for Submission {
         let (mut jobs, mut errors) = (Vec::with_capacity(wire.jobs.len()), Vec::new());
         for (at, job) in wire.jobs.into_iter().enumerate() {
             let path = format!("jobs[{at}]");
-            match serde_json::from_slice(&job).map(|json| JobSpec::from_json(&json)) {
+            match exact::from_slice(&job).map(|json| JobSpec::from_json(&json)) {
                 Ok(Ok(spec)) => jobs.push(spec),
                 Ok(Err(faults)) => errors.extend(of_spec(faults, &path).fields),
                 Err(error) => errors.push(FieldError { path, message: format!("is not valid JSON: {error}") }),

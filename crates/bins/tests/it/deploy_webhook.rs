@@ -157,7 +157,7 @@ fn the_chart_has_the_webhook_of_the_overlay() {
     rendered.push(configuration(parts.next().unwrap(), "", "", &values));
     let mut wanted = overlay("configurations.yaml");
     for configuration in &mut wanted {
-        configuration["metadata"].as_object_mut().unwrap().shift_remove("annotations");
+        configuration["metadata"].as_object_mut().unwrap().remove("annotations");
     }
     assert_eq!(rendered, wanted);
     let deployment = text("helm/orlop-operator/templates/deployment.yaml");

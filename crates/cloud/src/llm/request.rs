@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_request_as_the_contract_has_it() {
-        insta::assert_snapshot!(body(&settings(), Shape::default(), &question()), @r#"{"model":"gpt-4o","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}],"temperature":0,"seed":1,"max_tokens":1500,"response_format":{"type":"json_schema","json_schema":{"name":"duration","strict":true,"schema":{"type":"object"}}}}"#);
+        insta::assert_snapshot!(body(&settings(), Shape::default(), &question()), @r#"{"max_tokens":1500,"messages":[{"content":"s","role":"system"},{"content":"u","role":"user"}],"model":"gpt-4o","response_format":{"json_schema":{"name":"duration","schema":{"type":"object"},"strict":true},"type":"json_schema"},"seed":1,"temperature":0}"#);
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
             assert_ne!(next, shape);
             shape = next;
         }
-        insta::assert_snapshot!(body(&settings(), shape, &question()), @r#"{"model":"gpt-4o","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"user","content":"The schema of the answer: {\"type\":\"object\"}"}],"max_completion_tokens":1500}"#);
+        insta::assert_snapshot!(body(&settings(), shape, &question()), @r#"{"max_completion_tokens":1500,"messages":[{"content":"s","role":"system"},{"content":"u","role":"user"},{"content":"The schema of the answer: {\"type\":\"object\"}","role":"user"}],"model":"gpt-4o"}"#);
         for refusal in steps {
             assert!(matches!(meaning(400, None, refusal.as_bytes(), shape), Meaning::Failed(_)), "{refusal}");
         }

@@ -109,7 +109,7 @@ mod tests {
             ]}],
         }}}});
         rewrite_job(&spec(), "etl", &mut job);
-        insta::assert_snapshot!(job.pointer("/spec/template/spec").unwrap(), @r#"{"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"etl-data"}},{"name":"other","persistentVolumeClaim":{"claimName":"settings"}},{"name":"settings","configMap":{"name":"etl-settings"}},{"name":"full","configMap":{"name":"etl-settings"}},{"name":"p","projected":{"sources":[{"configMap":{"name":"etl-settings"}},{"secret":{"name":"settings"}}]}}],"initContainers":[{"name":"i","envFrom":[{"configMapRef":{"name":"etl-settings"}},{"secretRef":{"name":"settings"}}]}],"containers":[{"name":"settings","env":[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"etl-settings","key":"settings"}}},{"name":"B","value":"settings"}]}]}"#);
+        insta::assert_snapshot!(job.pointer("/spec/template/spec").unwrap(), @r#"{"containers":[{"env":[{"name":"A","valueFrom":{"configMapKeyRef":{"key":"settings","name":"etl-settings"}}},{"name":"B","value":"settings"}],"name":"settings"}],"initContainers":[{"envFrom":[{"configMapRef":{"name":"etl-settings"}},{"secretRef":{"name":"settings"}}],"name":"i"}],"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"etl-data"}},{"name":"other","persistentVolumeClaim":{"claimName":"settings"}},{"configMap":{"name":"etl-settings"},"name":"settings"},{"configMap":{"name":"etl-settings"},"name":"full"},{"name":"p","projected":{"sources":[{"configMap":{"name":"etl-settings"}},{"secret":{"name":"settings"}}]}}]}"#);
     }
 
     #[test]

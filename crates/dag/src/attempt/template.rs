@@ -78,10 +78,10 @@ impl Subject<'_> {
         resource::rewrite_job(self.plan.spec(), &self.meta.name, &mut job);
         let name = self.job_name(&job);
         let members = job.as_object_mut().ok_or(TemplateError::NotAJob)?;
-        members.shift_remove("status");
+        members.remove("status");
         let spec = members.get_mut("spec").and_then(Value::as_object_mut).ok_or(TemplateError::NotAJob)?;
         // The engine deletes settled Jobs itself, so that no result is deleted unread.
-        spec.shift_remove("ttlSecondsAfterFinished");
+        spec.remove("ttlSecondsAfterFinished");
         let pod = spec.get_mut("template").and_then(Value::as_object_mut).ok_or(TemplateError::NotAJob)?;
         self.mark(object(pod, "metadata"));
         let pod_spec = pod.get_mut("spec").and_then(Value::as_object_mut).ok_or(TemplateError::NotAJob)?;
@@ -147,7 +147,7 @@ const OWNED: [&str; 9] = [
 /// Takes out of an object's metadata what its creator or its store sets, whatever a template says there.
 pub fn disown(metadata: &mut Map<String, Value>) {
     for member in OWNED {
-        metadata.shift_remove(member);
+        metadata.remove(member);
     }
 }
 
@@ -227,42 +227,60 @@ mod tests {
           "apiVersion": "batch/v1",
           "kind": "Job",
           "metadata": {
-            "name": "etl-load-01234567-2",
-            "namespace": "default",
-            "labels": {
-              "own": "step",
-              "workflow.kube-zen.io/flow": "etl",
-              "workflow.kube-zen.io/step": "load",
-              "workflow.kube-zen.io/managed-by": "zen-flow",
-              "workflow.kube-zen.io/attempt": "2",
-              "workflow.kube-zen.io/flow-uid": "0123456789ab",
-              "jobflow": "etl",
-              "queue": "a"
-            },
             "annotations": {
+              "note": "x",
               "workflow.kube-zen.io/flow-name": "etl",
-              "workflow.kube-zen.io/step-name": "load",
-              "note": "x"
-            }
+              "workflow.kube-zen.io/step-name": "load"
+            },
+            "labels": {
+              "jobflow": "etl",
+              "own": "step",
+              "queue": "a",
+              "workflow.kube-zen.io/attempt": "2",
+              "workflow.kube-zen.io/flow": "etl",
+              "workflow.kube-zen.io/flow-uid": "0123456789ab",
+              "workflow.kube-zen.io/managed-by": "zen-flow",
+              "workflow.kube-zen.io/step": "load"
+            },
+            "name": "etl-load-01234567-2",
+            "namespace": "default"
           },
           "spec": {
             "backoffLimit": 0,
             "template": {
               "metadata": {
-                "labels": {
-                  "jobflow": "kept",
-                  "workflow.kube-zen.io/flow": "etl",
-                  "workflow.kube-zen.io/step": "load",
-                  "workflow.kube-zen.io/managed-by": "zen-flow",
-                  "workflow.kube-zen.io/attempt": "2",
-                  "workflow.kube-zen.io/flow-uid": "0123456789ab"
-                },
                 "annotations": {
                   "workflow.kube-zen.io/flow-name": "etl",
                   "workflow.kube-zen.io/step-name": "load"
+                },
+                "labels": {
+                  "jobflow": "kept",
+                  "workflow.kube-zen.io/attempt": "2",
+                  "workflow.kube-zen.io/flow": "etl",
+                  "workflow.kube-zen.io/flow-uid": "0123456789ab",
+                  "workflow.kube-zen.io/managed-by": "zen-flow",
+                  "workflow.kube-zen.io/step": "load"
                 }
               },
               "spec": {
+                "containers": [
+                  {
+                    "env": [
+                      {
+                        "name": "T",
+                        "valueFrom": {
+                          "secretKeyRef": {
+                            "key": "t",
+                            "name": "vault"
+                          }
+                        }
+                      }
+                    ],
+                    "image": "i",
+                    "name": "main"
+                  }
+                ],
+                "restartPolicy": "Never",
                 "volumes": [
                   {
                     "name": "v",
@@ -270,25 +288,7 @@ mod tests {
                       "claimName": "etl-data"
                     }
                   }
-                ],
-                "containers": [
-                  {
-                    "name": "main",
-                    "image": "i",
-                    "env": [
-                      {
-                        "name": "T",
-                        "valueFrom": {
-                          "secretKeyRef": {
-                            "name": "vault",
-                            "key": "t"
-                          }
-                        }
-                      }
-                    ]
-                  }
-                ],
-                "restartPolicy": "Never"
+                ]
               }
             }
           }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_core::exact;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -78,8 +79,7 @@ pub fn snapshot(state: &State) -> Vec<u8> {
 /// # Errors
 /// When the bytes are not a snapshot, are of a later form, or are of another plan.
 pub fn restore(plan: &Plan, bytes: &[u8]) -> Result<State, RestoreError> {
-    let stored: Stored<'_> =
-        serde_json::from_slice(bytes).map_err(|error| RestoreError::Unreadable(error.to_string()))?;
+    let stored: Stored<'_> = exact::from_slice(bytes).map_err(|error| RestoreError::Unreadable(error.to_string()))?;
     if stored.version != VERSION {
         return Err(RestoreError::Version { found: stored.version });
     }

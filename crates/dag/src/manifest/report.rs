@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn json_reports_carry_rule_field_and_place() {
-        insta::assert_snapshot!(sample().json(), @r#"{"violations":[{"severity":"warning","rule":"V2","path":"","message":"a document of kind ConfigMap is ignored"},{"severity":"error","rule":"V6","path":"spec.parameters[0].name","message":"`a_b` is not a valid parameter name","help":"write `a-b`","at":{"file":"flow.yaml","line":12,"column":13}}],"omitted":{"errors":0,"warnings":0}}"#);
+        insta::assert_snapshot!(sample().json(), @r#"{"omitted":{"errors":0,"warnings":0},"violations":[{"message":"a document of kind ConfigMap is ignored","path":"","rule":"V2","severity":"warning"},{"at":{"column":13,"file":"flow.yaml","line":12},"help":"write `a-b`","message":"`a_b` is not a valid parameter name","path":"spec.parameters[0].name","rule":"V6","severity":"error"}]}"#);
     }
 
     #[test]

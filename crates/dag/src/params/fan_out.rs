@@ -3,6 +3,7 @@
 
 use std::ops::AddAssign;
 
+use orlop_core::exact;
 use serde_json::{Value, json};
 
 use super::path::{JsonPathRef, PathError};
@@ -69,7 +70,7 @@ impl ItemsSource {
 /// When the text is not JSON, not an array, or has too many items.
 pub fn items_of(text: &str, limit: usize) -> Result<Vec<Value>, ItemsError> {
     let limit = limit.min(ITEMS_MAX);
-    let items = match serde_json::from_str(text) {
+    let items = match exact::from_str(text) {
         Ok(Value::Array(items)) => items,
         Ok(other) => return Err(ItemsError::NoArray(kind(&other))),
         Err(error) => return Err(ItemsError::Syntax(error.to_string())),

@@ -1,6 +1,7 @@
 //! What a driver off Kubernetes says about an attempt: a Job status as the Job controller writes it, and how the first
 //! container ended. Owns the two forms; never decides whether an attempt succeeded.
 
+use orlop_core::exact;
 use orlop_core::time::Time;
 use serde_json::{Map, Value, json};
 
@@ -126,7 +127,7 @@ impl Termination {
         if let Some(message) = &self.message {
             members.insert("message".to_owned(), Value::from(message.as_str()));
             if message.len() <= MESSAGE_JSON_MAX
-                && let Ok(parsed) = serde_json::from_str(message)
+                && let Ok(parsed) = exact::from_str(message)
             {
                 members.insert("json".to_owned(), parsed);
             }
@@ -154,14 +155,14 @@ mod tests {
     #[test]
     fn off_kubernetes_a_completed_job_reads_as_there() {
         let status = JobStatus { succeeded: 2, ..ended(JobOutcome::Complete) };
-        insta::assert_snapshot!(status.to_value(), @r#"{"conditions":[{"type":"SuccessCriteriaMet","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"CompletionsReached","message":"all completions succeeded"},{"type":"Complete","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"CompletionsReached","message":"all completions succeeded"}],"startTime":"2026-11-21T09:00:00Z","completionTime":"2026-11-21T09:01:00Z","succeeded":2}"#);
+        insta::assert_snapshot!(status.to_value(), @r#"{"completionTime":"2026-11-21T09:01:00Z","conditions":[{"lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","message":"all completions succeeded","reason":"CompletionsReached","status":"True","type":"SuccessCriteriaMet"},{"lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","message":"all completions succeeded","reason":"CompletionsReached","status":"True","type":"Complete"}],"startTime":"2026-11-21T09:00:00Z","succeeded":2}"#);
     }
 
     #[test]
     fn off_kubernetes_a_failed_job_has_no_completion_time() {
         let verdict = JobOutcome::Failed { reason: "NonZeroExit".into(), message: "exit code 3".into() };
         let status = JobStatus { failed: 1, ..ended(verdict) };
-        insta::assert_snapshot!(status.to_value(), @r#"{"conditions":[{"type":"FailureTarget","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"NonZeroExit","message":"exit code 3"},{"type":"Failed","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"NonZeroExit","message":"exit code 3"}],"startTime":"2026-11-21T09:00:00Z","failed":1}"#);
+        insta::assert_snapshot!(status.to_value(), @r#"{"conditions":[{"lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","message":"exit code 3","reason":"NonZeroExit","status":"True","type":"FailureTarget"},{"lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","message":"exit code 3","reason":"NonZeroExit","status":"True","type":"Failed"}],"failed":1,"startTime":"2026-11-21T09:00:00Z"}"#);
     }
 
     #[test]

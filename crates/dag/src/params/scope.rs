@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use orlop_core::exact;
 use orlop_core::spec::meta::KeyRef;
 use serde_json::Value;
 
@@ -119,7 +120,7 @@ impl Scope {
 pub(crate) fn member_of<'v>(item: &'v Value, field: &str) -> Option<Cow<'v, Value>> {
     match item {
         Value::String(text) if text.trim_start().starts_with('{') => {
-            let mut members: serde_json::Map<String, Value> = serde_json::from_str(text).ok()?;
+            let mut members: serde_json::Map<String, Value> = exact::from_str(text).ok()?;
             members.remove(field).map(Cow::Owned)
         }
         item => item.get(field).map(Cow::Borrowed),
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(text(&scope, "item.a.b").as_deref(), Some("1"));
         assert_eq!(text(&scope, "item.").as_deref(), Some("2"));
         assert_eq!(text(&scope, "item.absent"), None);
-        assert!(text(&scope, "item").unwrap().starts_with(r#"{"lr":0.7,"name":"a b""#));
+        assert!(text(&scope, "item").unwrap().starts_with(r#"{"":2,"a.b":1,"list":[1,"x"],"lr":0.7,"name":"a b""#));
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl<'t> Needs<'t> {
         let env = env.as_array_mut().ok_or_else(malformed)?;
         for (entry, secret) in self.whole {
             let entry = env.get_mut(entry).and_then(Value::as_object_mut).ok_or_else(malformed)?;
-            entry.shift_remove("value");
+            entry.remove("value");
             entry.insert("valueFrom".to_owned(), secret_source(secret));
         }
         env.splice(0..0, self.variables.into_iter().flat_map(|(name, secret)| variable_entries(&name, secret)));

@@ -143,7 +143,7 @@ fn fill(text: &str, scope: &Scope, meter: &mut Meter) -> Result<Option<String>, 
     Ok(Some(out))
 }
 
-/// All uses of parameters in a tree, in document order, whatever its depth.
+/// All uses of parameters in a tree, whatever its depth: items of lists in their order, members by name.
 #[must_use]
 pub fn uses_in(tree: &Value) -> Vec<Use<'_>> {
     let mut uses = Vec::new();
@@ -155,7 +155,7 @@ pub fn uses_in(tree: &Value) -> Vec<Use<'_>> {
     uses
 }
 
-/// The texts of a tree that have a mark, with their fields, in document order.
+/// The texts of a tree that have a mark, with their fields: items of lists in their order, members by name.
 pub(crate) fn texts_with<'t>(tree: &'t Value, marks: &[char]) -> Vec<(String, &'t str)> {
     let mut texts = Vec::new();
     for_each_text(tree, |place, text| {
@@ -269,7 +269,7 @@ mod tests {
         let tree =
             json!({"b": ["${parameters.x}${parameters.y}"], "a": {"c/d": "{{.parameters.x}}"}, "${parameters.z}": 1});
         let uses: Vec<_> = uses_in(&tree).into_iter().map(|used| format!("{}@{}", used.name, used.field)).collect();
-        assert_eq!(uses, ["x@b[0]", "y@b[0]", "x@a[\"c/d\"]"]);
+        assert_eq!(uses, ["x@a[\"c/d\"]", "x@b[0]", "y@b[0]"]);
         assert_eq!(names_in(&tree).into_iter().collect::<Vec<_>>(), ["x", "y"]);
         assert_eq!(names_in_text("${parameters.q} ${parameters.p}").into_iter().collect::<Vec<_>>(), ["p", "q"]);
     }

@@ -79,7 +79,8 @@ impl<'t> Iterator for Children<'t> {
     }
 }
 
-/// Calls `visit` with the place and content of every text value, in document order, whatever the depth.
+/// Calls `visit` with the place and content of every text value, whatever the depth: items of lists in their
+/// order, members by name.
 pub(super) fn for_each_text<'t>(tree: &'t Value, mut visit: impl FnMut(&[Segment<'t>], &'t str)) {
     if let Value::String(text) = tree {
         visit(&[], text);
@@ -179,7 +180,7 @@ mod tests {
         let tree = json!({"a": ["x", {"b.c/d": "y", "": "z"}, 1, null, [], {}], "e": {"f": "w"}});
         let mut seen = Vec::new();
         for_each_text(&tree, |place, text| seen.push(format!("{}={text}", FieldPath(place))));
-        assert_eq!(seen, ["a[0]=x", "a[1][\"b.c/d\"]=y", "a[1][\"\"]=z", "e.f=w"]);
+        assert_eq!(seen, ["a[0]=x", "a[1][\"\"]=z", "a[1][\"b.c/d\"]=y", "e.f=w"]);
         for_each_text(&json!("alone"), |place, text| assert_eq!((place.len(), text), (0, "alone")));
     }
 

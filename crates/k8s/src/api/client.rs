@@ -135,7 +135,7 @@ mod tests {
         GET /api/v1/nodes?labelSelector=&limit=2
         GET /api/v1/nodes?labelSelector=&limit=2&continue=a%2B%2F%3D
         PATCH /apis/workflow.kube-zen.io/v1alpha1/namespaces/n/jobflows/f/status application/merge-patch+json {"status":{}}
-        DELETE /apis/batch/v1/namespaces/n/jobs/a application/json {"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":"u"}}
+        DELETE /apis/batch/v1/namespaces/n/jobs/a application/json {"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"},"propagationPolicy":"Background"}
         DELETE /apis/apps/v1/namespaces/n/deployments/a application/json {"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Foreground"}
         POST /api/v1/namespaces/n/services?fieldManager=me application/json {"metadata":{"name":"s","namespace":"n"}}
         PATCH /api/v1/namespaces/n/services/s?force=true&fieldManager=me application/apply-patch+yaml {"metadata":{"name":"s","namespace":"n"}}

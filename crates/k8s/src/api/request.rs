@@ -421,7 +421,7 @@ mod tests {
         update leases n/l = /apis/coordination.k8s.io/v1/namespaces/n/leases/l
         ");
         let delete = Request::delete(Kind::Job, "n", "a", Some("u".into()));
-        insta::assert_snapshot!(delete.delete_options().unwrap(), @r#"{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":"u"}}"#);
+        insta::assert_snapshot!(delete.delete_options().unwrap(), @r#"{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"},"propagationPolicy":"Background"}"#);
         assert!(delete.verb.writes() && !Verb::Get.writes());
     }
 }

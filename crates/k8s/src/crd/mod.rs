@@ -132,7 +132,7 @@ pub(crate) fn spec_schema() -> &'static Value {
 /// besides what is recorded.
 fn flow_status() -> Value {
     let mut status = structural::<FlowStatus>();
-    each(&mut status, |members| drop(members.shift_remove("default")));
+    each(&mut status, |members| drop(members.remove("default")));
     let outputs = "/properties/steps/items/properties/outputs";
     if let (Some(recorded), Some(declared)) = (status.pointer_mut(outputs), spec_schema().pointer(outputs)) {
         admit(recorded, declared);

@@ -77,7 +77,7 @@ fn names_columns_and_subresource_are_those_of_the_contract() {
     let spec = definition()["spec"].clone();
     assert_eq!(definition()["metadata"]["name"], "jobflows.workflow.kube-zen.io");
     assert_eq!((&spec["group"], &spec["scope"]), (&json!("workflow.kube-zen.io"), &json!("Namespaced")));
-    insta::assert_snapshot!(spec["names"], @r#"{"kind":"JobFlow","listKind":"JobFlowList","plural":"jobflows","singular":"jobflow","shortNames":["jf","flow"],"categories":["all"]}"#);
+    insta::assert_snapshot!(spec["names"], @r#"{"categories":["all"],"kind":"JobFlow","listKind":"JobFlowList","plural":"jobflows","shortNames":["jf","flow"],"singular":"jobflow"}"#);
     let version = &spec["versions"][0];
     assert_eq!(spec["versions"].as_array().unwrap().len(), 1);
     assert_eq!((&version["served"], &version["storage"]), (&json!(true), &json!(true)));
@@ -130,31 +130,31 @@ fn defaults_list_maps_and_rules_stand_at_these_fields_and_nowhere_else() {
         found.map(|(path, node)| format!("{path} {}", node[word])).collect()
     };
     insta::assert_snapshot!(with("default").join("\n"), @r#"
-    .spec.steps[].type "Job"
+    .spec.executionPolicy.backoffLimit 6
     .spec.executionPolicy.concurrencyPolicy "Forbid"
     .spec.executionPolicy.ttlSecondsAfterFinished 86400
-    .spec.executionPolicy.backoffLimit 6
     .spec.finally[].type "Job"
+    .spec.steps[].type "Job"
     "#);
     insta::assert_snapshot!(with("x-kubernetes-list-map-keys").join("\n"), @r#"
-    .spec.steps ["name"]
     .spec.finally ["name"]
+    .spec.steps ["name"]
     .status.conditions ["type"]
     .status.steps ["name"]
     "#);
     insta::assert_snapshot!(with("x-kubernetes-preserve-unknown-fields").join("\n"), @"
-    .spec.steps[].template.metadata true
-    .spec.steps[].template.spec true
-    .spec.steps[].withItems[] true
-    .spec.resourceTemplates.volumeClaimTemplates[] true
-    .spec.resourceTemplates.configMapTemplates[] true
     .spec.finally[].template.metadata true
     .spec.finally[].template.spec true
     .spec.finally[].withItems[] true
+    .spec.resourceTemplates.configMapTemplates[] true
+    .spec.resourceTemplates.volumeClaimTemplates[] true
+    .spec.steps[].template.metadata true
+    .spec.steps[].template.spec true
+    .spec.steps[].withItems[] true
     ");
     insta::assert_snapshot!(with("x-kubernetes-validations").join("\n"), @r#"
-    .spec.steps[] [{"rule":"self.type == 'Manual' || has(self.template)","message":"a step of type Job needs a template"}]
-    .spec.finally[] [{"rule":"self.type == 'Manual' || has(self.template)","message":"a step of type Job needs a template"}]
+    .spec.finally[] [{"message":"a step of type Job needs a template","rule":"self.type == 'Manual' || has(self.template)"}]
+    .spec.steps[] [{"message":"a step of type Job needs a template","rule":"self.type == 'Manual' || has(self.template)"}]
     "#);
 }
 
@@ -164,29 +164,29 @@ fn every_enum_lists_all_values() {
         all_nodes().into_iter().filter(|(path, node)| !node["enum"].is_null() && !path.starts_with(".spec.finally"));
     let found: Vec<String> = found.map(|(path, node)| format!("{path} {}", node["enum"])).collect();
     insta::assert_snapshot!(found.join("\n"), @r#"
-    .spec.steps[].type ["Job","Manual"]
+    .spec.executionPolicy.concurrencyPolicy ["Forbid","Allow","Replace"]
+    .spec.executionPolicy.failurePolicy ["FailFast","CancelRunning","Continue"]
+    .spec.executionPolicy.jobRetention ["All","Failed","None"]
+    .spec.executionPolicy.podFailurePolicy.rules[].action ["FailJob","Ignore","Count"]
+    .spec.executionPolicy.podFailurePolicy.rules[].onExitCodes.operator ["In","NotIn"]
+    .spec.executionPolicy.skipPolicy ["Lenient","Strict"]
+    .spec.executionPolicy.toleratedOutcome ["Succeeded","Failed"]
+    .spec.steps[].inputs.parameters[].valueFrom.flow ["outcome","failures","duration","name","url"]
+    .spec.steps[].outputs.artifacts[].archive.compression ["none","gzip"]
+    .spec.steps[].outputs.artifacts[].archive.format ["tar","zip"]
+    .spec.steps[].rerun ["IfNeeded","Always"]
     .spec.steps[].retryPolicy.backoff.type ["Exponential","Linear","Fixed",""]
     .spec.steps[].template.apiVersion ["batch/v1"]
     .spec.steps[].template.kind ["Job"]
-    .spec.steps[].inputs.parameters[].valueFrom.flow ["outcome","failures","duration","name","url"]
-    .spec.steps[].outputs.artifacts[].archive.format ["tar","zip"]
-    .spec.steps[].outputs.artifacts[].archive.compression ["none","gzip"]
-    .spec.steps[].rerun ["IfNeeded","Always"]
-    .spec.executionPolicy.concurrencyPolicy ["Forbid","Allow","Replace"]
-    .spec.executionPolicy.podFailurePolicy.rules[].action ["FailJob","Ignore","Count"]
-    .spec.executionPolicy.podFailurePolicy.rules[].onExitCodes.operator ["In","NotIn"]
-    .spec.executionPolicy.failurePolicy ["FailFast","CancelRunning","Continue"]
-    .spec.executionPolicy.skipPolicy ["Lenient","Strict"]
-    .spec.executionPolicy.toleratedOutcome ["Succeeded","Failed"]
-    .spec.executionPolicy.jobRetention ["All","Failed","None"]
-    .spec.suspendMode ["Drain","Suspend"]
+    .spec.steps[].type ["Job","Manual"]
     .spec.stop ["Graceful","Terminate"]
-    .status.phase ["Pending","Running","Paused","Suspended","Succeeded","Failed"]
+    .spec.suspendMode ["Drain","Suspend"]
     .status.conditions[].status ["True","False","Unknown"]
-    .status.steps[].phase ["Pending","Running","Succeeded","Failed","Skipped","PendingApproval"]
-    .status.steps[].outputs.artifacts[].archive.format ["tar","zip"]
-    .status.steps[].outputs.artifacts[].archive.compression ["none","gzip"]
+    .status.phase ["Pending","Running","Paused","Suspended","Succeeded","Failed"]
     .status.steps[].approval.decision ["Approved","Rejected","TimedOut"]
+    .status.steps[].outputs.artifacts[].archive.compression ["none","gzip"]
+    .status.steps[].outputs.artifacts[].archive.format ["tar","zip"]
+    .status.steps[].phase ["Pending","Running","Succeeded","Failed","Skipped","PendingApproval"]
     .status.steps[].waiting.on ["Suspended","FirstPod","Runtime","NextPod"]
     "#);
     let texts = |all: Vec<&'static str>| json!(all);
@@ -196,7 +196,7 @@ fn every_enum_lists_all_values() {
 
 #[test]
 fn a_template_declares_what_a_job_must_have() {
-    insta::assert_snapshot!(at("spec.steps.template"), @r#"{"type":"object","properties":{"apiVersion":{"description":"Always batch/v1.","type":"string","enum":["batch/v1"]},"kind":{"description":"Always Job.","type":"string","enum":["Job"]},"metadata":{"description":"Labels and annotations of the Job; its name is that of the attempt.","type":"object","x-kubernetes-preserve-unknown-fields":true},"spec":{"description":"The spec of the Job.","type":"object","x-kubernetes-preserve-unknown-fields":true}},"required":["apiVersion","kind","spec"],"description":"The `batch/v1` Job that an attempt runs."}"#);
+    insta::assert_snapshot!(at("spec.steps.template"), @r#"{"description":"The `batch/v1` Job that an attempt runs.","properties":{"apiVersion":{"description":"Always batch/v1.","enum":["batch/v1"],"type":"string"},"kind":{"description":"Always Job.","enum":["Job"],"type":"string"},"metadata":{"description":"Labels and annotations of the Job; its name is that of the attempt.","type":"object","x-kubernetes-preserve-unknown-fields":true},"spec":{"description":"The spec of the Job.","type":"object","x-kubernetes-preserve-unknown-fields":true}},"required":["apiVersion","kind","spec"],"type":"object"}"#);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn requires<T: DeserializeOwned + Serialize>(schema: &Value) {
         let mut value = whole.clone();
         let (parent, name) = path.rsplit_once('/').unwrap();
         let object = value.pointer_mut(parent).and_then(Value::as_object_mut).unwrap();
-        object.shift_remove(name);
+        object.remove(name);
         let node = parent.split('/').skip(1).fold(schema, |schema, part| match part {
             "0" => &schema["items"],
             _ => schema["properties"].get(part).unwrap_or(schema),

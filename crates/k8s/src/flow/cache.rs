@@ -180,6 +180,6 @@ fn stripped(job: &Value) -> Value {
 
 fn drop_member(object: &mut Value, path: &str, name: &str) {
     if let Some(members) = object.pointer_mut(path).and_then(Value::as_object_mut) {
-        members.shift_remove(name);
+        members.remove(name);
     }
 }

@@ -151,7 +151,7 @@ impl Stored {
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     let members = |value: &Value| {
         let mut members = value.as_object().cloned().unwrap_or_default();
-        members.shift_remove("estimatedCompletionTime");
+        members.remove("estimatedCompletionTime");
         members
     };
     members(a) == members(b)

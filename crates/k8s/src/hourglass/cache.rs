@@ -107,7 +107,7 @@ impl Cache {
         if kind == self.scope.own
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
         {
-            metadata.shift_remove("managedFields");
+            metadata.remove("managedFields");
         }
         self.objects.insert(place, Arc::new(object));
         true

@@ -134,7 +134,7 @@ mod tests {
             super::event(&owner, &event, None, Time::from_millis(1_795_300_000_250), "pod-1")
         };
         let made = |key: &str| make(key, 1);
-        insta::assert_snapshot!(made("0/1/StepFailed"), @r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"etl-event.93e0b0b701fcd967","namespace":"default"},"eventTime":"2026-11-21T22:26:40.250000Z","reportingController":"workflow.kube-zen.io/orlop-operator","reportingInstance":"pod-1","action":"StepFailed","reason":"StepFailed","type":"Warning","note":"m","regarding":{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","namespace":"default","uid":"u1"}}"#);
+        insta::assert_snapshot!(made("0/1/StepFailed"), @r#"{"action":"StepFailed","apiVersion":"events.k8s.io/v1","eventTime":"2026-11-21T22:26:40.250000Z","kind":"Event","metadata":{"name":"etl-event.93e0b0b701fcd967","namespace":"default"},"note":"m","reason":"StepFailed","regarding":{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","namespace":"default","uid":"u1"},"reportingController":"workflow.kube-zen.io/orlop-operator","reportingInstance":"pod-1","type":"Warning"}"#);
         let often = make("k", 7);
         insta::assert_snapshot!(often["series"], @r#"{"count":7,"lastObservedTime":"2026-11-21T22:26:40.250000Z"}"#);
         assert_eq!(made("a")["metadata"]["name"], made("a")["metadata"]["name"]);

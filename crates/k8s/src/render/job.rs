@@ -225,8 +225,33 @@ mod tests {
         let job = job(&spec, &owner(), ArtifactTransfer::default()).unwrap();
         insta::assert_json_snapshot!(job, @r#"
         {
+          "apiVersion": "batch/v1",
+          "kind": "Job",
+          "metadata": {
+            "annotations": {
+              "workflow.kube-zen.io/instance": "work-i3"
+            },
+            "name": "etl-work-i3-u1",
+            "namespace": "default",
+            "ownerReferences": [
+              {
+                "apiVersion": "workflow.kube-zen.io/v1alpha1",
+                "blockOwnerDeletion": true,
+                "controller": true,
+                "kind": "JobFlow",
+                "name": "etl",
+                "uid": "u1"
+              }
+            ]
+          },
           "spec": {
+            "backoffLimit": 0,
             "template": {
+              "metadata": {
+                "annotations": {
+                  "workflow.kube-zen.io/instance": "work-i3"
+                }
+              },
               "spec": {
                 "containers": [
                   {
@@ -235,32 +260,7 @@ mod tests {
                     "terminationMessagePolicy": "File"
                   }
                 ]
-              },
-              "metadata": {
-                "annotations": {
-                  "workflow.kube-zen.io/instance": "work-i3"
-                }
               }
-            },
-            "backoffLimit": 0
-          },
-          "apiVersion": "batch/v1",
-          "kind": "Job",
-          "metadata": {
-            "name": "etl-work-i3-u1",
-            "namespace": "default",
-            "ownerReferences": [
-              {
-                "apiVersion": "workflow.kube-zen.io/v1alpha1",
-                "kind": "JobFlow",
-                "name": "etl",
-                "uid": "u1",
-                "controller": true,
-                "blockOwnerDeletion": true
-              }
-            ],
-            "annotations": {
-              "workflow.kube-zen.io/instance": "work-i3"
             }
           }
         }

@@ -28,7 +28,7 @@ pub fn config_map(template: &Value, owner: &FlowOwner) -> Option<Value> {
 fn templated(template: &Value, owner: &FlowOwner, kind: Kind) -> Option<Value> {
     let name = resource_name(&owner.name, template_name(template)?);
     let mut members = template.as_object()?.clone();
-    members.shift_remove("status");
+    members.remove("status");
     finish(members, owner, kind, &name)
 }
 
@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn templates_become_owned_objects_of_derived_names() {
         let template = json!({"metadata": {"name": "data", "labels": {"a": "b"}, "uid": "x"}, "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {}});
-        insta::assert_snapshot!(claim(&template, &owner()).unwrap(), @r#"{"metadata":{"name":"etl-data","labels":{"a":"b","workflow.kube-zen.io/managed-by":"zen-flow"},"namespace":"default","ownerReferences":[{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","uid":"u1","controller":true,"blockOwnerDeletion":true}]},"spec":{"accessModes":["ReadWriteOnce"]},"apiVersion":"v1","kind":"PersistentVolumeClaim"}"#);
+        insta::assert_snapshot!(claim(&template, &owner()).unwrap(), @r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"labels":{"a":"b","workflow.kube-zen.io/managed-by":"zen-flow"},"name":"etl-data","namespace":"default","ownerReferences":[{"apiVersion":"workflow.kube-zen.io/v1alpha1","blockOwnerDeletion":true,"controller":true,"kind":"JobFlow","name":"etl","uid":"u1"}]},"spec":{"accessModes":["ReadWriteOnce"]}}"#);
         let template = json!({"metadata": {"name": "settings"}, "data": {"k": "v"}});
-        insta::assert_snapshot!(config_map(&template, &owner()).unwrap(), @r#"{"metadata":{"name":"etl-settings","namespace":"default","ownerReferences":[{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","uid":"u1","controller":true,"blockOwnerDeletion":true}],"labels":{"workflow.kube-zen.io/managed-by":"zen-flow"}},"data":{"k":"v"},"apiVersion":"v1","kind":"ConfigMap"}"#);
+        insta::assert_snapshot!(config_map(&template, &owner()).unwrap(), @r#"{"apiVersion":"v1","data":{"k":"v"},"kind":"ConfigMap","metadata":{"labels":{"workflow.kube-zen.io/managed-by":"zen-flow"},"name":"etl-settings","namespace":"default","ownerReferences":[{"apiVersion":"workflow.kube-zen.io/v1alpha1","blockOwnerDeletion":true,"controller":true,"kind":"JobFlow","name":"etl","uid":"u1"}]}}"#);
         assert_eq!(config_map(&json!({"data": {}}), &owner()), None);
     }
 

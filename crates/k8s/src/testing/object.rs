@@ -59,7 +59,7 @@ pub(crate) fn set_meta(object: &mut Object, name: &str, value: impl Into<Value>)
 
 /// Takes a member out of the metadata.
 pub(crate) fn drop_meta(object: &mut Object, name: &str) -> Option<Value> {
-    object.get_mut("metadata").and_then(Value::as_object_mut).and_then(|metadata| metadata.shift_remove(name))
+    object.get_mut("metadata").and_then(Value::as_object_mut).and_then(|metadata| metadata.remove(name))
 }
 
 /// A label's value.

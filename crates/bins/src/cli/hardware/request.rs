@@ -44,6 +44,7 @@ pub(super) fn read(file: &str, text: &str, tables: &Tables) -> Result<Request, F
     };
     let read = one(root, tables, &mut found);
     source.place(root, &mut found);
+    found.sort_by_place();
     read.filter(|_| !found.has_errors()).ok_or_else(|| refused(found))
 }
 

@@ -62,7 +62,7 @@ fn the_filter_of_a_reservation_and_the_request_for_devices_are_reported() {
       reserve  ["=","$node_type","gpu_a100_nvlink"]
 
     docker
-      DeviceRequests  [{"Driver":"nvidia","DeviceIDs":["GPU-1","GPU-2"],"Capabilities":[["gpu"]]}]
+      DeviceRequests  [{"Capabilities":[["gpu"]],"DeviceIDs":["GPU-1","GPU-2"],"Driver":"nvidia"}]
 
     fleet
       devices  2 nvidia a100 GPUs, NVLink
@@ -118,8 +118,8 @@ fn a_need_is_reported_in_every_dialect_and_against_nodes() {
 
     kubernetes
       affinity     {"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.count","operator":"Gt","values":["1"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}}
-      tolerations  [{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]
-      resources    {"requests":{"nvidia.com/gpu":"2"},"limits":{"nvidia.com/gpu":"2"}}
+      tolerations  [{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]
+      resources    {"limits":{"nvidia.com/gpu":"2"},"requests":{"nvidia.com/gpu":"2"}}
 
     openstack
       devices  2 nvidia a100 sxm4 GPUs, 40 GiB or more, NVLink
@@ -149,7 +149,7 @@ fn a_performer_brings_its_scheduling_and_resources() {
     kubernetes
       nodeSelector      {"kubernetes.io/arch":"amd64","zone":"a"}
       affinity          {"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}}
-      tolerations       [{"key":"tdx","operator":"Exists","effect":"NoSchedule"}]
+      tolerations       [{"effect":"NoSchedule","key":"tdx","operator":"Exists"}]
       runtimeClassName  kata-qemu-tdx
       resources         {"requests":{"cpu":2}}
 
@@ -314,8 +314,8 @@ fn a_model_that_no_table_knows_is_matched_by_its_exact_name_and_says_so() {
 
     kubernetes
       affinity     {"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["NVIDIA-RTX-5880-Ada-Generation","RTX-5880-Ada-Generation"]},{"key":"nvidia.com/gpu.replicas","operator":"DoesNotExist"},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]}]},{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["NVIDIA-RTX-5880-Ada-Generation","RTX-5880-Ada-Generation"]},{"key":"nvidia.com/gpu.replicas","operator":"Lt","values":["2"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]}]}]}}}
-      tolerations  [{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]
-      resources    {"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}
+      tolerations  [{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]
+      resources    {"limits":{"nvidia.com/gpu":"1"},"requests":{"nvidia.com/gpu":"1"}}
 
     openstack
       devices  1 nvidia `RTX 5880 Ada Generation` GPU
@@ -345,8 +345,8 @@ fn the_families_of_labels_are_those_that_nodes_bear() {
     insta::assert_snapshot!(parts.join("\n\n"), @r#"
     kubernetes
       affinity     {"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]},{"matchExpressions":[{"key":"cloud.google.com/gke-accelerator","operator":"In","values":["nvidia-a100-80gb","nvidia-tesla-a100"]},{"key":"cloud.google.com/gke-gpu-sharing-strategy","operator":"DoesNotExist"},{"key":"cloud.google.com/gke-gpu-partition-size","operator":"DoesNotExist"}]}]}}}
-      tolerations  [{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]
-      resources    {"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}
+      tolerations  [{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]
+      resources    {"limits":{"nvidia.com/gpu":"1"},"requests":{"nvidia.com/gpu":"1"}}
       labels of    native, gke
 
     nodes: 1 of 2 fit

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use orlop_core::effect::FlowEffect;
 use orlop_core::error::{Class, FieldError, Problem};
 use orlop_core::event::FlowEvent;
+use orlop_core::exact;
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowSummary, JournalEntry, StoredFlow};
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, State, apply, init, restore, view};
@@ -104,7 +105,7 @@ pub fn replay(plan: &Plan, stored: &StoredFlow) -> Result<State, Problem> {
         None => begin(plan, &stored.record, &mut effects)?,
     };
     for entry in &stored.entries {
-        let event: FlowEvent = serde_json::from_str(&entry.event).map_err(|error| unreadable(&error))?;
+        let event: FlowEvent = exact::from_str(&entry.event).map_err(|error| unreadable(&error))?;
         apply(plan, &mut state, &event, entry.now, &mut effects);
         effects.clear();
     }

@@ -8,6 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock, Weak};
 
 use orlop_core::error::Problem;
+use orlop_core::exact;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
 use orlop_core::spec::job::{Array, ArtifactIn, JobSpec, SecretRef};
@@ -40,7 +41,7 @@ type Limits = (Option<u32>, Option<u32>);
 
 /// What a worker gets of a stored body, and the limits of an array.
 pub(super) fn read(body: &str) -> Result<(JobSpec, Limits), serde_json::Error> {
-    let written: JobSpec = serde_json::from_str(body)?;
+    let written: JobSpec = exact::from_str(body)?;
     let limits = written.array.as_ref().map_or((None, None), |array| (array.max_parallel, array.max_failures));
     Ok((JobSpec { array: None, ..written }, limits))
 }

@@ -96,8 +96,8 @@ async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert!(bench.good("list -A").await.contains("other"), "by namespace");
     let list: serde_json::Value = serde_json::from_str(&bench.good("list -o json").await).expect("JSON");
     let members: Vec<&String> = list["items"][0].as_object().expect("an item").keys().collect();
-    let known = ["namespace", "name", "uid", "created", "phase", "progress", "message", "started", "ended"];
-    assert_eq!(members, [&known[..], &["interrupted", "labels"]].concat(), "as on every target");
+    let known = ["created", "ended", "interrupted", "labels", "message", "name", "namespace", "phase", "progress"];
+    assert_eq!(members, [&known[..], &["started", "uid"]].concat(), "as on every target");
     assert_eq!(bench.orlop("list --phase nothing").await.0, 2);
     assert_eq!(bench.good("list -n default -o name").await, "");
     let page = bench.good("get etl").await;

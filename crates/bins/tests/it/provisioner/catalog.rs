@@ -30,7 +30,7 @@ fn without_credentials_hardware_is_of_the_table_and_says_so() {
     let document = run(&bench, &["nodes", "--site", "nrp", "--output", "json"]);
     bound(|| insta::assert_snapshot!(serde_json::to_string_pretty(&document.json()["data"]).expect("JSON")));
     let keys: Vec<String> = document.json().as_object().expect("an object").keys().cloned().collect();
-    assert_eq!(keys, ["schema", "verb", "ok", "exit_code", "data", "warnings", "metrics", "version"]);
+    assert_eq!(keys, ["data", "exit_code", "metrics", "ok", "schema", "verb", "version", "warnings"]);
     assert_eq!(document.json()["verb"], "catalog nodes");
     let lines = run(&bench, &["nodes", "--site", "nrp", "--output", "jsonl"]);
     assert_eq!((lines.out.lines().count(), lines.json()["data"]["sites"][0]["source"].clone()), (1, "embedded".into()));

@@ -72,7 +72,7 @@ fn json_is_one_document_and_jsonl_ends_with_it() {
     assert_eq!(states, [0, 1, 2, 3, 4, 5, 6, 9].map(each).concat());
     let last = lines.last().expect("a line");
     let keys: Vec<&str> = last.as_object().expect("an object").keys().map(String::as_str).collect();
-    assert_eq!(keys, ["schema", "verb", "ok", "exit_code", "data", "warnings", "metrics", "version"]);
+    assert_eq!(keys, ["data", "exit_code", "metrics", "ok", "schema", "verb", "version", "warnings"]);
     assert_eq!(
         (&last["verb"], &last["data"]["status"], &last["data"]["floating_ip"]),
         (&"apply".into(), &"Ready".into(), &Value::Null)

@@ -45,7 +45,7 @@ fn json_is_one_document_and_the_same_every_time() {
         (bench.run("analyze", &["--output", "json"]).json(), bench.run("analyze", &["--output", "json"]).json());
     assert_eq!(first["data"].to_string(), second["data"].to_string());
     let keys: Vec<&str> = first.as_object().expect("an object").keys().map(String::as_str).collect();
-    assert_eq!(keys, ["schema", "verb", "ok", "exit_code", "data", "warnings", "metrics", "version"]);
+    assert_eq!(keys, ["data", "exit_code", "metrics", "ok", "schema", "verb", "version", "warnings"]);
     assert_eq!(
         (&first["schema"], &first["verb"], &first["ok"]),
         (&"orlop.provisioner/1".into(), &"analyze".into(), &true.into())
@@ -71,7 +71,7 @@ fn jsonl_is_events_and_the_document_last() {
     );
     for event in &lines[..6] {
         let keys: Vec<&str> = event.as_object().expect("an object").keys().map(String::as_str).collect();
-        assert_eq!(keys, ["ts", "step", "state", "message", "attempt", "fields"]);
+        assert_eq!(keys, ["attempt", "fields", "message", "state", "step", "ts"]);
     }
 }
 
@@ -174,7 +174,7 @@ fn exit_codes_are_those_of_the_table() {
         Bench::gives(bench.command(&["analyze", "--repo", "https://user:secret@github.com/a/b", "--output", "json"]));
     let document = gave.json();
     assert_eq!((&document["ok"], &document["exit_code"], &document["data"]), (&false.into(), &3.into(), &Value::Null));
-    insta::assert_snapshot!(document["error"], @r#"{"class":"invalid","code":"refused","message":"the address of the repository holds a user or password; use --git-token-env","hint":null,"service":null,"status":null,"request_id":null}"#);
+    insta::assert_snapshot!(document["error"], @r#"{"class":"invalid","code":"refused","hint":null,"message":"the address of the repository holds a user or password; use --git-token-env","request_id":null,"service":null,"status":null}"#);
     assert!(!gave.out.contains("secret") && !gave.err.contains("secret"));
 }
 

@@ -7,7 +7,7 @@ use cargo_metadata::{DependencyKind, Package};
 use super::{PURE, metadata, none, output};
 
 /// Our packages, and which of them each builds on. Arrows point down only.
-const EDGES: [(&str, &[&str]); 6] = [
+pub(super) const EDGES: [(&str, &[&str]); 6] = [
     ("orlop-core", &[]),
     ("orlop-dag", &["orlop-core"]),
     ("orlop-scheduler", &["orlop-core"]),

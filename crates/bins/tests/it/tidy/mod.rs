@@ -4,6 +4,7 @@
 
 mod circles;
 mod graph;
+mod json;
 mod licence;
 mod links;
 mod manifest;

@@ -75,9 +75,9 @@ fn object(members: &[(&str, Value)]) -> Value {
     json!({"type": "object", "additionalProperties": false, "required": names, "properties": properties})
 }
 
-/// The keys that an answer must have, and no others.
+/// The keys that an answer must have, and no others, in the order of the contract.
 pub(super) fn keys(point: Point) -> Vec<String> {
     let schema = of(point);
-    let properties = schema.get("properties").and_then(Value::as_object);
-    properties.into_iter().flat_map(|members| members.keys().cloned()).collect()
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -1,7 +1,9 @@
 //! Compose files: services, what they reserve, what their virtual machines take.
 
+use std::collections::BTreeMap;
+
 use orlop_core::hardware::gpu::Vendor;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::fact::{At, Finding, HARD, SOFT, Sink};
 use super::super::sizing::{ServiceClass, heap};
@@ -19,8 +21,8 @@ pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
         Err(error) => return unreadable(sink, &error.to_string()),
     };
     let mut reserved = Reserved::default();
-    for (name, service) in document.get("services").and_then(Value::as_object).into_iter().flatten().take(MAX_SERVICES)
-    {
+    let services = document.get("services").and_then(Value::as_object);
+    for (name, service) in services.map(|services| in_order(services, text)).into_iter().flatten().take(MAX_SERVICES) {
         let at = locate(text, &format!("{name}:"));
         one(name, service, text, at, sink);
         reserved.add(service);
@@ -32,6 +34,19 @@ pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
     if reserved.tenths > 0 {
         sink.add(at, "compose-reservation", Finding::Ram(reserved.tenths.div_ceil(10)), HARD);
     }
+}
+
+/// Services in the order in which lines begin with their names, so that those that are read are the first of the file.
+fn in_order<'d>(services: &'d Map<String, Value>, text: &str) -> Vec<(&'d String, &'d Value)> {
+    let mut lines = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        if let Some((key, _)) = line.split_once(':') {
+            lines.entry(key.trim().trim_matches(['"', '\''])).or_insert(number);
+        }
+    }
+    let mut all: Vec<_> = services.iter().collect();
+    all.sort_by_key(|(name, _)| lines.get(name.as_str()).copied().unwrap_or(usize::MAX));
+    all
 }
 
 /// What all services reserve together, since they run at the same time.

@@ -149,6 +149,6 @@ fn the_json_has_every_field() {
     let analysis = analysed(&[("requirements.txt", "torch==2.1.0\n")]);
     let json = serde_json::to_value(&analysis).unwrap();
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    insta::assert_snapshot!(keys.join(", "), @"cpu_cores, ram_gb, disk_gb, gpu_required, gpu_count, gpu_vendor, gpu_memory_gb, cuda_required, cuda_version, compute_capability, rocm_required, arch, os_type, os_version, python_version, features, special_requirements, duration_hours, alternatives, flags");
-    insta::assert_snapshot!(json["gpu_memory_gb"], @r#"{"hard":null,"target":8,"confidence":0.3,"evidence":[{"file":"requirements.txt","line":1,"rule":"gpu-package","quote":"torch==2.1.0"}]}"#);
+    insta::assert_snapshot!(keys.join(", "), @"alternatives, arch, compute_capability, cpu_cores, cuda_required, cuda_version, disk_gb, duration_hours, features, flags, gpu_count, gpu_memory_gb, gpu_required, gpu_vendor, os_type, os_version, python_version, ram_gb, rocm_required, special_requirements");
+    insta::assert_snapshot!(json["gpu_memory_gb"], @r#"{"confidence":0.3,"evidence":[{"file":"requirements.txt","line":1,"quote":"torch==2.1.0","rule":"gpu-package"}],"hard":null,"target":8}"#);
 }

@@ -70,16 +70,16 @@ fn a_broken_file_is_reported_by_its_line_and_never_quoted() {
 fn documents_that_sign_in() {
     let resolved = resolve(&read_clouds("clouds.yaml", FILE, "chi").unwrap()).unwrap();
     assert_eq!(resolved.auth_url, "https://chi.uc.chameleoncloud.org:5000/v3");
-    insta::assert_snapshot!(resolved.document(None), @r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"id":"abc","secret":"hunter22"}}}}"#);
+    insta::assert_snapshot!(resolved.document(None), @r#"{"auth":{"identity":{"application_credential":{"id":"abc","secret":"hunter22"},"methods":["application_credential"]}}}"#);
     let resolved = resolve(&read_clouds("clouds.yaml", FILE, "pw").unwrap()).unwrap();
-    insta::assert_snapshot!(resolved.document(None), @r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"u","domain":{"id":"default"},"password":"12345"}}},"scope":{"project":{"id":"P"}}}}"#);
+    insta::assert_snapshot!(resolved.document(None), @r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"id":"default"},"name":"u","password":"12345"}}},"scope":{"project":{"id":"P"}}}}"#);
     let settings = Settings::of([
         ("OS_AUTH_URL", "https://x/identity"),
         ("OS_TOKEN", "tok"),
         ("OS_PROJECT_NAME", "p"),
         ("OS_PROJECT_DOMAIN_NAME", "Default"),
     ]);
-    insta::assert_snapshot!(resolve(&settings).unwrap().document(None), @r#"{"auth":{"identity":{"methods":["token"],"token":{"id":"tok"}},"scope":{"project":{"name":"p","domain":{"name":"Default"}}}}}"#);
+    insta::assert_snapshot!(resolve(&settings).unwrap().document(None), @r#"{"auth":{"identity":{"methods":["token"],"token":{"id":"tok"}},"scope":{"project":{"domain":{"name":"Default"},"name":"p"}}}}"#);
     assert!(!format!("{:?}", resolve(&settings).unwrap()).contains("\"tok\""));
 }
 

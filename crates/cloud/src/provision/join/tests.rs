@@ -296,7 +296,7 @@ proptest! {
         let text = String::from_utf8(made(&boot)).unwrap();
         prop_assert!(text.is_ascii());
         let config = config(&text);
-        prop_assert_eq!(config.as_object().unwrap().keys().collect::<Vec<_>>(), ["write_files", "runcmd"]);
+        prop_assert_eq!(config.as_object().unwrap().keys().collect::<Vec<_>>(), ["runcmd", "write_files"]);
         prop_assert_eq!(config["runcmd"].as_array().unwrap().len(), 1);
         prop_assert_eq!(config["runcmd"][0][2].as_str(), Some(url.as_str()));
         let unit = &files(&config)[2].2;

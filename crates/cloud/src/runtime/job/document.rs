@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use orlop_core::exact;
 use orlop_core::time::Time;
 use serde_json::{Map, Value, json};
 
@@ -144,9 +145,7 @@ fn termination(job: &EndedJob<'_>) -> Option<Value> {
         _ => "Error",
     };
     let mut termination = json!({ "exitCode": container.exit_code, "reason": reason, "message": container.message });
-    if let (Ok(parsed), Some(members)) =
-        (serde_json::from_str::<Value>(&container.message), termination.as_object_mut())
-    {
+    if let (Ok(parsed), Some(members)) = (exact::from_str::<Value>(&container.message), termination.as_object_mut()) {
         members.insert("json".into(), parsed);
     }
     if let (true, Some(members)) = (container.masked, termination.as_object_mut()) {

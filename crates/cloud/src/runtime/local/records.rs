@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use orlop_core::attempt::AttemptSpec;
 use orlop_core::error::{Class, Problem};
+use orlop_core::exact;
 use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -108,7 +109,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Proble
     if bytes.is_empty() {
         return Ok(None);
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+    exact::from_slice(&bytes).map(Some).map_err(|error| {
         let message = format!("{} is damaged; move its directory away to run the attempt anew", path.display());
         Problem::new(Class::Fatal, message).because(error)
     })

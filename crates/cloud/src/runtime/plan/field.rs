@@ -56,7 +56,7 @@ impl<'a> Field<'a> {
         Ok(items.iter().enumerate().map(item).collect())
     }
 
-    /// The members of an object in their order; none when absent.
+    /// The members of an object by name; none when absent.
     ///
     /// # Errors
     /// Invalid when it is no object.

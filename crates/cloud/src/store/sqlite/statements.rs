@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use orlop_core::error::{Class, Problem};
+use orlop_core::exact;
 use orlop_core::ports::journal::{FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
 use orlop_core::time::Time;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -212,7 +213,7 @@ pub(super) fn list(path: &Path, connection: &Connection) -> Result<Vec<FlowRecor
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, uid: &str, what: &str, text: &str) -> Result<T, Problem> {
-    serde_json::from_str(text).map_err(|error| {
+    exact::from_str(text).map_err(|error| {
         let message = format!(
             "the {what} of flow `{uid}` in journal {} cannot be read; use the Orlop that wrote it, or delete the flow",
             path.display()

@@ -343,8 +343,8 @@ impl JobSpec {
     }
 
     /// The canonical form: JSON without blanks, fields in the order of the contract, defaults left out, amounts as
-    /// numbers. Equal specifications have equal bytes, whatever they were written as, except for objects in a step: they keep the
-    /// order of their members.
+    /// numbers. Equal specifications have equal bytes, whatever they were written as, except for objects in a step where the program
+    /// turns on `preserve_order` of `serde_json`: they keep the order of their members then.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         // Writing to memory fails for maps whose keys are no texts; here all keys are.

@@ -57,8 +57,8 @@ fn a_full_pipeline_becomes_this_flow() {
     let steps = std::mem::take(&mut spec.steps);
     insta::assert_snapshot!(serde_json::to_string(&metadata).unwrap(), @r#"{"generateName":"nightly-etl-","annotations":{"workflow.kube-zen.io/description":"moves data","workflow.kube-zen.io/original-name":"Nightly ETL"}}"#);
     insta::assert_snapshot!(serde_json::to_string(&spec).unwrap(), @r#"{"steps":[],"executionPolicy":{"concurrencyPolicy":"Allow","backoffLimit":6,"failurePolicy":"FailFast"},"parameters":[{"name":"day","value":"1"},{"name":"env","value":"prod"}]}"#);
-    insta::assert_snapshot!(serde_json::to_string(&steps[0]).unwrap(), @r#"{"name":"load","retryPolicy":{"limit":2},"timeoutSeconds":2,"template":{"apiVersion":"batch/v1","kind":"Job","spec":{"backoffLimit":0,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main","image":"etl:1","command":["load","${parameters.day}"],"env":[{"name":"A","value":"{{.parameters.env}}"},{"name":"B","value":"x"},{"name":"ACCESS_KEY","valueFrom":{"secretKeyRef":{"name":"api","key":"access-key"}}},{"name":"TOKEN","valueFrom":{"secretKeyRef":{"name":"api","key":"token"}}}],"envFrom":[{"secretRef":{"name":"db"}}],"resources":{"requests":{"cpu":"500m","nvidia.com/gpu":"1"},"limits":{"cpu":"500m","nvidia.com/gpu":"1"}}}]}}}}}"#);
-    insta::assert_snapshot!(serde_json::to_string(&steps[1]).unwrap(), @r#"{"name":"train-model","dependencies":["load"],"timeoutSeconds":300,"template":{"apiVersion":"batch/v1","kind":"Job","spec":{"backoffLimit":0,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main","command":["train"]}]}}}}}"#);
+    insta::assert_snapshot!(serde_json::to_string(&steps[0]).unwrap(), @r#"{"name":"load","retryPolicy":{"limit":2},"timeoutSeconds":2,"template":{"apiVersion":"batch/v1","kind":"Job","spec":{"backoffLimit":0,"template":{"spec":{"containers":[{"command":["load","${parameters.day}"],"env":[{"name":"A","value":"{{.parameters.env}}"},{"name":"B","value":"x"},{"name":"ACCESS_KEY","valueFrom":{"secretKeyRef":{"key":"access-key","name":"api"}}},{"name":"TOKEN","valueFrom":{"secretKeyRef":{"key":"token","name":"api"}}}],"envFrom":[{"secretRef":{"name":"db"}}],"image":"etl:1","name":"main","resources":{"limits":{"cpu":"500m","nvidia.com/gpu":"1"},"requests":{"cpu":"500m","nvidia.com/gpu":"1"}}}],"restartPolicy":"Never"}}}}}"#);
+    insta::assert_snapshot!(serde_json::to_string(&steps[1]).unwrap(), @r#"{"name":"train-model","dependencies":["load"],"timeoutSeconds":300,"template":{"apiVersion":"batch/v1","kind":"Job","spec":{"backoffLimit":0,"template":{"spec":{"containers":[{"command":["train"],"name":"main"}],"restartPolicy":"Never"}}}}}"#);
 }
 
 #[test]
@@ -154,8 +154,8 @@ fn wrong_members_are_refused_with_their_own_names() {
     let actions =
         json!({"name": "p", "steps": [{"name": "a", "run": "make", "retry": 2, "job_spec": {"command": ["x"]}}]});
     insta::assert_snapshot!(errors(&actions), @"
-    error[V2] steps[0].run: unknown field `run` (write it as job_spec: {command: [sh, -c, '...']})
     error[V2] steps[0].retry: unknown field `retry` (write it as job_spec: {retries: N})
+    error[V2] steps[0].run: unknown field `run` (write it as job_spec: {command: [sh, -c, '...']})
     ");
     insta::assert_snapshot!(errors(&json!({"steps": [{"job_spec": {}}]})), @"
     error[8] name: `name` is missing (it must be text)
@@ -164,20 +164,20 @@ fn wrong_members_are_refused_with_their_own_names() {
     ");
     insta::assert_snapshot!(errors(&pipeline(json!({"command": [], "timeout_ms": -1, "retries": -2, "resources": {"cpu_m": -1, "memory_mb": 1.5}, "env": {"A": 1}}))), @r#"
     error[8] steps[0].job_spec.command: the command is empty (list the program and its arguments; there is no shell around them)
-    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
-    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.env.A: expected text, found the number 1 (put it in quotes: "1")
     error[8] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 means the default)
     error[8] steps[0].job_spec.resources.memory_mb: expected a whole number of 64 bits, found the number 1.5
-    error[8] steps[0].job_spec.env.A: expected text, found the number 1 (put it in quotes: "1")
+    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
     "#);
     insta::assert_snapshot!(errors(&pipeline(json!({"command": [], "timeout_ms": -1, "retries": -2, "resources": {"cpu_m": -1, "gpu": -1}, "env": {"A=B": "x", "": "y"}}))), @r#"
     error[8] steps[0].job_spec.command: the command is empty (list the program and its arguments; there is no shell around them)
-    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
-    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.env[""]: `` is not a valid variable name (use letters, digits and `_`)
+    error[8] steps[0].job_spec.env["A=B"]: `A=B` is not a valid variable name (use letters, digits and `_`)
     error[8] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 means the default)
     error[8] steps[0].job_spec.resources.gpu: -1 is negative (use 0 or more; 0 means the default)
-    error[8] steps[0].job_spec.env["A=B"]: `A=B` is not a valid variable name (use letters, digits and `_`)
-    error[8] steps[0].job_spec.env[""]: `` is not a valid variable name (use letters, digits and `_`)
+    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
+    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
     "#);
     insta::assert_snapshot!(errors(&pipeline(json!({"secret_refs": ["", "a/", "/b", "X=y", "=a/b", "a/key", "KEY=a/c"]}))), @"
     error[8] steps[0].job_spec.secret_refs[0]: `` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)

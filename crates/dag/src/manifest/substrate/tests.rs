@@ -81,16 +81,16 @@ fn privileges_need_permission_and_containers() {
     let context = json!({"privileged": true, "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "readOnlyRootFilesystem": true});
     let docker = Target::local(Runtime::Docker);
     insta::assert_snapshot!(pod(&docker, "containers.0.securityContext", context.clone()), @"
-    error[V22] spec.steps[0].template.spec.template.spec.containers[0].securityContext.privileged: `privileged` is not possible with a container engine: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)
     error[V22] spec.steps[0].template.spec.template.spec.containers[0].securityContext.capabilities.add: `add` is not possible with a container engine: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)
+    error[V22] spec.steps[0].template.spec.template.spec.containers[0].securityContext.privileged: `privileged` is not possible with a container engine: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)
     ");
     let allowed = Target { privileged: true, ..docker.clone() };
     assert_eq!(pod(&allowed, "containers.0.securityContext", context.clone()), "");
     let process = Target { privileged: true, ..Target::local(Runtime::Process) };
     insta::assert_snapshot!(pod(&process, "containers.0.securityContext", context), @"
-    error[V22] spec.steps[0].template.spec.template.spec.containers[0].securityContext.privileged: `privileged` is not possible with plain processes: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)
     error[V22] spec.steps[0].template.spec.template.spec.containers[0].securityContext.capabilities.add: `add` is not possible with plain processes: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)
     warning[4.2] spec.steps[0].template.spec.template.spec.containers[0].securityContext.capabilities.drop: `drop` is ignored by plain processes
+    error[V22] spec.steps[0].template.spec.template.spec.containers[0].securityContext.privileged: `privileged` is not possible with plain processes: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)
     warning[4.2] spec.steps[0].template.spec.template.spec.containers[0].securityContext.readOnlyRootFilesystem: `readOnlyRootFilesystem` is ignored by plain processes
     ");
     insta::assert_snapshot!(pod(&docker, "hostNetwork", json!(true)), @"error[V22] spec.steps[0].template.spec.template.spec.hostNetwork: `hostNetwork` is not possible with a container engine: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)");

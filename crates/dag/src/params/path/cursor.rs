@@ -1,6 +1,7 @@
 //! The words of RFC 9535: names, strings, integers and numbers, read from one place of a text on. A refusal says at which
 //! column what was expected.
 
+use orlop_core::exact;
 use serde_json::Number;
 
 use super::{PathError, TypeFault, shown};
@@ -115,7 +116,7 @@ impl<'t> Cursor<'t> {
             let _signed = self.eat("-") || self.eat("+");
             self.digits()?;
         }
-        self.since(&start).parse().map_err(|_| start.fault(TypeFault::Number))
+        exact::number(self.since(&start)).ok_or_else(|| start.fault(TypeFault::Number))
     }
 
     fn digits(&mut self) -> Result<(), PathError> {

@@ -180,7 +180,7 @@ impl Path {
         self.text_in(Root::Value(value))
     }
 
-    /// All values the path selects, in the order of RFC 9535.
+    /// All values the path selects, in the order of RFC 9535; members of objects, whose order it leaves open, by name.
     ///
     /// # Errors
     /// When it takes too many steps.

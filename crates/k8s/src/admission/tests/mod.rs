@@ -258,11 +258,11 @@ fn an_update_is_signed_with_the_name_of_whoever_asks() {
     };
     let expect = |note: &str| json!([{"op": "add", "path": "/metadata/annotations/approval.workflow.kube-zen.io~1gate", "value": note}]);
     assert_eq!(stamped(started(|_| {}), started(|flow| flow["spec"]["suspend"] = json!(true))), Value::Null);
-    assert_eq!(stamped(started(|_| {}), approved(None)), expect(r#"{"by":"ann","at":"2026-11-22T10:00:00Z"}"#));
+    assert_eq!(stamped(started(|_| {}), approved(None)), expect(r#"{"at":"2026-11-22T10:00:00Z","by":"ann"}"#));
     let reported = approved(Some(r#"{"by":"bob","reason":"fine"}"#));
     assert_eq!(
         stamped(started(|_| {}), reported.clone()),
-        expect(r#"{"by":"ann","at":"2026-11-22T10:00:00Z","reason":"fine"}"#)
+        expect(r#"{"at":"2026-11-22T10:00:00Z","by":"ann","reason":"fine"}"#)
     );
     // Signed before; another label is no decision.
     let mut labelled = reported.clone();

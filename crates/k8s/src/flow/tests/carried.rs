@@ -55,7 +55,7 @@ fn what_a_step_reports_is_handed_to_the_next_one() {
     env.run();
     insta::assert_snapshot!(env.outcome("etl"), @r#"
     Succeeded 2/2
-    make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model","location":{"kind":"configmap","ref":"etl-make-model/model#.tar","sizeBytes":5,"sha256":"ab"}}]}
+    make Succeeded/- 1 {"artifacts":[{"location":{"kind":"configmap","ref":"etl-make-model/model#.tar","sha256":"ab","sizeBytes":5},"name":"model","path":"/model"}],"parameters":[{"name":"rows","value":"42"}]}
     take Succeeded/- 1
     "#);
     let jobs = env.server.list(Kind::Job);
@@ -75,7 +75,7 @@ fn an_artifact_too_large_for_its_store_is_reported_and_misses_only_whoever_takes
     env.run();
     insta::assert_snapshot!(env.outcome("etl"), @r#"
     Failed 2/2
-    make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model"}]}
+    make Succeeded/- 1 {"artifacts":[{"name":"model","path":"/model"}],"parameters":[{"name":"rows","value":"42"}]}
     take Failed/ArtifactUnavailable 1
     "#);
     let events = env.server.list(Kind::Event);

@@ -27,19 +27,19 @@ fn generated_clauses_hold_in_every_term() {
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b", "a"]}]},
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
     ]));
-    insta::assert_snapshot!(of(user, json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["b","a"]}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}}},"nodeSelector":{"nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(user, json!({"gpuType": "t4"})).unwrap(), @r#"{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["b","a"]}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}},"podAntiAffinity":{"x":1}},"containers":[{"name":"sidecar"},{"name":"performer","resources":{"limits":{"nvidia.com/gpu":"1"},"requests":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]}"#);
 }
 
 #[test]
 fn alternatives_multiply_the_terms() {
     let user = terms(json!([{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]));
-    insta::assert_snapshot!(of(user, json!({"teeType": "tdx"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer"}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"nodeSelector":{"kubernetes.io/arch":"amd64"},"tolerations":[{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-tdx"}"#);
+    insta::assert_snapshot!(of(user, json!({"teeType": "tdx"})).unwrap(), @r#"{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}},"podAntiAffinity":{"x":1}},"containers":[{"name":"sidecar"},{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"runtimeClassName":"kata-qemu-tdx","tolerations":[{"effect":"NoSchedule","key":"tdx","operator":"Exists"}]}"#);
 }
 
 #[test]
 fn an_empty_term_is_dropped_and_never_filled() {
     let zone = json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]});
-    insta::assert_snapshot!(of(terms(json!([{}, zone])), json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}}},"nodeSelector":{"nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(terms(json!([{}, zone])), json!({"gpuType": "t4"})).unwrap(), @r#"{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}},"podAntiAffinity":{"x":1}},"containers":[{"name":"sidecar"},{"name":"performer","resources":{"limits":{"nvidia.com/gpu":"1"},"requests":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]}"#);
     insta::assert_snapshot!(of(terms(json!([{}])), json!({"gpuType": "t4"})).unwrap_err(), @"the node affinity and the hardware contradict each other in every term");
 }
 
@@ -52,7 +52,7 @@ fn what_is_not_concerned_stays_word_for_word() {
         "priorityClassName": "high",
         "hostAliases": [{"ip": "10.0.0.1"}],
     });
-    insta::assert_snapshot!(of(user.clone(), json!({"gpuCount": 1})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"tolerations":[{"key":"busy","operator":"Exists","tolerationSeconds":7},{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}],"nodeSelector":{"zone":"a"},"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":3,"preference":{"matchExpressions":[{"key":"disk","operator":"In","values":["z","a"]}]}}]}},"priorityClassName":"high","hostAliases":[{"ip":"10.0.0.1"}]}"#);
+    insta::assert_snapshot!(of(user.clone(), json!({"gpuCount": 1})).unwrap(), @r#"{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"preference":{"matchExpressions":[{"key":"disk","operator":"In","values":["z","a"]}]},"weight":3}]}},"containers":[{"name":"sidecar"},{"name":"performer","resources":{"limits":{"nvidia.com/gpu":"1"},"requests":{"nvidia.com/gpu":"1"}}}],"hostAliases":[{"ip":"10.0.0.1"}],"nodeSelector":{"zone":"a"},"priorityClassName":"high","tolerations":[{"key":"busy","operator":"Exists","tolerationSeconds":7},{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]}"#);
     let mut alone = user.clone();
     alone["containers"] = json!([{"name": "sidecar"}, {"name": "performer"}]);
     let untouched: Value = serde_json::from_str(&of(user, json!({})).unwrap()).unwrap();
@@ -79,7 +79,7 @@ fn contradictions_name_both_sides() {
 #[test]
 fn a_value_of_the_generated_set_is_kept_beside_it() {
     let user = json!({"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}});
-    insta::assert_snapshot!(of(user, json!({"gpuType": "a100-40gb"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-A100-SXM4-40GB"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(user, json!({"gpuType": "a100-40gb"})).unwrap(), @r#"{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"containers":[{"name":"sidecar"},{"name":"performer","resources":{"limits":{"nvidia.com/gpu":"1"},"requests":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-A100-SXM4-40GB"},"tolerations":[{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]}"#);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn of_resources_the_larger_counts() {
     let user = json!({"containers": [{"name": "performer", "resources": {
         "requests": {"cpu": "250m", "nvidia.com/gpu": 4}, "limits": {"memory": "1Gi", "example.com/fpga": "1"},
     }}]});
-    insta::assert_snapshot!(of(user, json!({"gpuCount": 2})).unwrap(), @r#"{"containers":[{"name":"performer","resources":{"requests":{"cpu":"250m","nvidia.com/gpu":4,"example.com/fpga":"1","memory":"1Gi"},"limits":{"memory":"1Gi","example.com/fpga":"1","nvidia.com/gpu":"4"}}}],"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(user, json!({"gpuCount": 2})).unwrap(), @r#"{"containers":[{"name":"performer","resources":{"limits":{"example.com/fpga":"1","memory":"1Gi","nvidia.com/gpu":"4"},"requests":{"cpu":"250m","example.com/fpga":"1","memory":"1Gi","nvidia.com/gpu":4}}}],"tolerations":[{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]}"#);
 }
 
 #[test]

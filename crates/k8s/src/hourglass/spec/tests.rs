@@ -12,7 +12,7 @@ fn defaults_of_a_performer() {
         (9090, Probe::Grpc, PullPolicy::IfNotPresent)
     );
     let upgrade = serde_json::to_value(&spec.upgrade).unwrap();
-    insta::assert_snapshot!(upgrade, @r#"{"strategy":"Auto","progressDeadlineSeconds":600,"surgeWaitSeconds":60,"minReadySeconds":5,"drainSeconds":30,"autoRollback":true}"#);
+    insta::assert_snapshot!(upgrade, @r#"{"autoRollback":true,"drainSeconds":30,"minReadySeconds":5,"progressDeadlineSeconds":600,"strategy":"Auto","surgeWaitSeconds":60}"#);
     let empty: PerformerSpec =
         serde_json::from_value(json!({"avsAddress": "0x1", "image": "i", "config": {}, "upgrade": {}})).unwrap();
     assert_eq!(empty, spec);

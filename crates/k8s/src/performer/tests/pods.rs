@@ -62,7 +62,7 @@ fn times_of_probes_are_laid_over_the_usual_ones_one_by_one() {
     insta::assert_snapshot!([of("startupProbe"), of("livenessProbe"), of("readinessProbe")].join("\n"), @r#"
     {"failureThreshold":360,"initialDelaySeconds":60,"periodSeconds":10,"timeoutSeconds":2}
     {"failureThreshold":3,"periodSeconds":10,"timeoutSeconds":5}
-    {"successThreshold":2,"periodSeconds":5,"timeoutSeconds":9,"failureThreshold":3}
+    {"failureThreshold":3,"periodSeconds":5,"successThreshold":2,"timeoutSeconds":9}
     "#);
     let mut env = env();
     let config = json!({"probes": {"liveness": {"successThreshold": 2}}});

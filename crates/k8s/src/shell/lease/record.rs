@@ -46,7 +46,7 @@ pub(super) fn held(mut object: Value, identity: &str, term: Duration, now: Time)
 /// A lease given back.
 pub(super) fn released(mut object: Value, now: Time) -> Value {
     if let Some(spec) = spec(&mut object) {
-        spec.shift_remove("holderIdentity");
+        spec.remove("holderIdentity");
         spec.insert("renewTime".to_owned(), micros(now).into());
         // A term of none is refused.
         spec.insert("leaseDurationSeconds".to_owned(), 1.into());

@@ -71,14 +71,14 @@ fn both_leases_are_taken_and_renewed_and_given_back() {
     let (mut a, mut server) = (candidate("a"), Server::default());
     assert_eq!(settle(&mut a, &mut server, seconds(0)), Action::Wait(seconds(2)));
     assert_eq!((a.leads_until(), server.holders()), (Some(seconds(10)), vec!["a", "a"]));
-    insta::assert_snapshot!(server.leases[FLOWS], @r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"zen-flow-controller-leader-election","namespace":"orlop","resourceVersion":"2"},"spec":{"renewTime":"1970-01-01T00:00:00.000000Z","leaseDurationSeconds":15,"leaseTransitions":0,"acquireTime":"1970-01-01T00:00:00.000000Z","holderIdentity":"a"}}"#);
+    insta::assert_snapshot!(server.leases[FLOWS], @r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"zen-flow-controller-leader-election","namespace":"orlop","resourceVersion":"2"},"spec":{"acquireTime":"1970-01-01T00:00:00.000000Z","holderIdentity":"a","leaseDurationSeconds":15,"leaseTransitions":0,"renewTime":"1970-01-01T00:00:00.000000Z"}}"#);
     assert_eq!(settle(&mut a, &mut server, seconds(2)), Action::Wait(seconds(4)));
     assert_eq!((a.leads_until(), a.leader(), server.version), (Some(seconds(12)), Some("a"), 4));
     a.leave(seconds(3));
     assert_eq!(a.leads_until(), None);
     assert_eq!(settle(&mut a, &mut server, seconds(3)), Action::End(End::Left));
     assert_eq!(server.holders(), ["", ""]);
-    insta::assert_snapshot!(server.leases[OPERATOR]["spec"], @r#"{"renewTime":"1970-01-01T00:00:03.000000Z","leaseDurationSeconds":1,"leaseTransitions":0,"acquireTime":"1970-01-01T00:00:00.000000Z"}"#);
+    insta::assert_snapshot!(server.leases[OPERATOR]["spec"], @r#"{"acquireTime":"1970-01-01T00:00:00.000000Z","leaseDurationSeconds":1,"leaseTransitions":0,"renewTime":"1970-01-01T00:00:03.000000Z"}"#);
 }
 
 #[test]

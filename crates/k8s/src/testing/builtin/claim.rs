@@ -43,8 +43,8 @@ pub(super) fn check(old: Option<&Object>, object: &Object) -> Vec<Cause> {
 fn fixed(object: &Object) -> Value {
     let mut spec = object.get("spec").cloned().unwrap_or(Value::Null);
     if let Some(spec) = spec.as_object_mut() {
-        spec.shift_remove("resources");
-        spec.shift_remove("volumeName");
+        spec.remove("resources");
+        spec.remove("volumeName");
     }
     spec
 }

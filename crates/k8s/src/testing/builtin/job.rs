@@ -182,10 +182,10 @@ fn placeless(object: &Object) -> Value {
     let mut spec = at(object, &["spec", "template", "spec"]).cloned().unwrap_or(Value::Null);
     if let Some(members) = spec.as_object_mut() {
         for name in ["nodeSelector", "affinity", "tolerations", "schedulingGates", "schedulerName"] {
-            members.shift_remove(name);
+            members.remove(name);
         }
         for container in members.get_mut("containers").and_then(Value::as_array_mut).into_iter().flatten() {
-            container.as_object_mut().map(|container| container.shift_remove("resources"));
+            container.as_object_mut().map(|container| container.remove("resources"));
         }
     }
     spec

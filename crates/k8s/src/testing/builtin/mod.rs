@@ -39,7 +39,7 @@ pub(crate) fn complete(kind: &Kind, old: Option<&Object>, object: &mut Object) {
 
 /// `stringData` is for writing only.
 fn secret(object: &mut Object) {
-    if let Some(Value::Object(plain)) = object.shift_remove("stringData") {
+    if let Some(Value::Object(plain)) = object.remove("stringData") {
         let data = child(object, "data");
         for (name, value) in plain {
             let encoded =

@@ -36,7 +36,7 @@ pub(super) fn sync(state: &mut State, tables: Tables, name: &str) {
     }
     if !left {
         let mut object = stored.object.clone();
-        child(&mut object, "spec").shift_remove("finalizers");
+        child(&mut object, "spec").remove("finalizers");
         write_back(state, tables.namespaces, object);
     }
 }

@@ -140,7 +140,7 @@ fn prune(shape: &Shape<'_>, object: &mut Object, abandoned: &Set, others: &Set, 
             || matches!(value, Value::Array(items) if items.is_empty());
         let leaf = below.has_here() && below.elements().next().is_none();
         if others.is_empty() && wanted.is_empty() && (leaf || hollow) {
-            object.shift_remove(member);
+            object.remove(member);
         }
     }
 }

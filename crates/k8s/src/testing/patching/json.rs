@@ -99,7 +99,7 @@ fn add(target: &mut Value, path: &str, value: Value) -> Done<()> {
 fn remove(target: &mut Value, path: &str) -> Done<Value> {
     let (parent, last) = split(path)?;
     match find(target, parent)? {
-        Value::Object(map) => map.shift_remove(&last).ok_or_else(|| missing(path)),
+        Value::Object(map) => map.remove(&last).ok_or_else(|| missing(path)),
         Value::Array(list) => {
             let index = last.parse::<usize>().ok().filter(|index| *index < list.len()).ok_or_else(|| missing(path))?;
             Ok(list.remove(index))

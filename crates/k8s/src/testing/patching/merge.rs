@@ -14,7 +14,7 @@ pub(crate) fn apply(target: &mut Value, patch: &Value) {
     let Some(target) = target.as_object_mut() else { return };
     for (name, value) in patch {
         if value.is_null() {
-            target.shift_remove(name);
+            target.remove(name);
         } else {
             apply(target.entry(name.as_str()).or_insert(Value::Null), value);
         }

@@ -56,7 +56,7 @@ pub(crate) fn apply(target: &mut Value, patch: &Value) {
         } else if name.starts_with('$') {
             // The order of elements is that of the patch already.
         } else if value.is_null() || value.get("$patch").and_then(Value::as_str) == Some("delete") {
-            target.shift_remove(name);
+            target.remove(name);
         } else {
             merge_member(target.entry(name.as_str()).or_insert(Value::Null), name, value);
         }

@@ -20,7 +20,7 @@ fn members(structure: &Structure, object: &mut Object) {
         .map(|(name, _)| name.clone())
         .collect();
     for name in nulls {
-        object.shift_remove(&name);
+        object.remove(&name);
     }
     for (name, member) in &structure.properties {
         if let Some(value) = &member.default

@@ -30,7 +30,7 @@ pub(super) fn omit(structure: &Structure, object: &mut Object) {
         }
     }
     for name in empty {
-        object.shift_remove(&name);
+        object.remove(&name);
     }
 }
 

@@ -39,7 +39,7 @@ fn members(structure: &Structure, object: &mut Object, root: bool, path: &mut St
         path.truncate(length);
     }
     for name in strange {
-        object.shift_remove(&name);
+        object.remove(&name);
     }
 }
 

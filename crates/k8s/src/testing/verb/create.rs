@@ -138,7 +138,7 @@ fn stamp(state: &mut State, kind: &Kind, call: &Call, object: &mut Object) {
         set_meta(object, "generation", 1);
     }
     if kind.is_custom() && kind.habits.status {
-        object.shift_remove("status");
+        object.remove("status");
     }
 }
 

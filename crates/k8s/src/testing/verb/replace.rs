@@ -152,7 +152,7 @@ fn check_preconditions(kind: &Kind, call: &Call, old: &Object, new: &Object) -> 
 /// Puts back what this kind of update may not change.
 fn merge(kind: &Kind, call: &Call, old: &Object, new: &mut Object) {
     if call.path.subresource == "status" {
-        let status = new.shift_remove("status");
+        let status = new.remove("status");
         if kind.is_custom() {
             let managers = drop_meta(new, "managedFields");
             *new = old.clone();
@@ -198,7 +198,7 @@ fn put_or_drop(object: &mut Object, name: &str, value: Option<Value>) {
             object.insert(name.to_owned(), value);
         }
         None => {
-            object.shift_remove(name);
+            object.remove(name);
         }
     }
 }

@@ -75,7 +75,6 @@ impl Normal {
         {
             out.insert("name".to_owned(), format!("{prefix}*").into());
         }
-        out.sort_keys();
         out
     }
 

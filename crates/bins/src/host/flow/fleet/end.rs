@@ -1,6 +1,7 @@
 //! From the end of a job to the end of the attempt that it was.
 
 use orlop_core::attempt::{AttemptEnd, AttemptKey, EndResult};
+use orlop_core::exact;
 use orlop_core::machine::job::JobState;
 
 use super::port::JobEnd;
@@ -12,7 +13,7 @@ const LOST: &str = "infra_limit";
 
 /// The end of an attempt whose job has ended. `cancelled`: this host asked for it.
 pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> AttemptEnd {
-    let reported = end.outputs.get(END).map(|text| serde_json::from_str::<AttemptEnd>(text));
+    let reported = end.outputs.get(END).map(|text| exact::from_str::<AttemptEnd>(text));
     match (end.state, reported) {
         (JobState::Cancelled, _) => {
             let result = if cancelled { EndResult::Cancelled } else { EndResult::Gone };

@@ -63,7 +63,7 @@ async fn to_r29_parameters_arrive_and_secrets_stay_references() {
     assert_eq!(host.state().meta().parameters.get("size").unwrap(), "9");
     assert!(!host.state().meta().parameters.contains_key("key"));
     let spec = spec_of(&bench, "b");
-    insta::assert_snapshot!(container(&spec), @r#"{"name":"main","image":"i:v1","command":["true"],"args":["42","9","$(ORLOP_SECRET_0)"],"env":[{"name":"ORLOP_SECRET_0","valueFrom":{"secretKeyRef":{"name":"vault","key":"p"}}},{"name":"KEY","valueFrom":{"secretKeyRef":{"name":"vault","key":"k"}}}]}"#);
+    insta::assert_snapshot!(container(&spec), @r#"{"args":["42","9","$(ORLOP_SECRET_0)"],"command":["true"],"env":[{"name":"ORLOP_SECRET_0","valueFrom":{"secretKeyRef":{"key":"p","name":"vault"}}},{"name":"KEY","valueFrom":{"secretKeyRef":{"key":"k","name":"vault"}}}],"image":"i:v1","name":"main"}"#);
     assert_eq!(spec.job_name, "etl-b-0123abcd");
 }
 

@@ -19,8 +19,11 @@ const EVIDENCE: usize = 2;
 /// Requirements, field by field, with where each comes from.
 pub(super) fn requirements(requirements: &Requirements, verbose: bool) -> String {
     let value = serde_json::to_value(requirements).unwrap_or_default();
+    let mut needs: Vec<(&String, &Value)> = value.as_object().into_iter().flatten().collect();
+    needs.retain(|(_, need)| need.is_object());
+    needs.sort_by_key(|(name, _)| FIELDS.iter().position(|field| field == name).unwrap_or(FIELDS.len()));
     let mut out = String::new();
-    for (name, need) in value.as_object().into_iter().flatten().filter(|(_, need)| need.is_object()) {
+    for (name, need) in needs {
         let part = |key: &str| need.get(key).map_or_else(String::new, shown);
         let (hard, target) = (part("hard"), part("target"));
         if hard.is_empty() && target.is_empty() {
@@ -34,6 +37,28 @@ pub(super) fn requirements(requirements: &Requirements, verbose: bool) -> String
     }
     out
 }
+
+/// Fields in the order in which people ask for a machine: what it has, then what runs on it.
+const FIELDS: [&str; 18] = [
+    "cpu_cores",
+    "ram_gb",
+    "disk_gb",
+    "gpu_required",
+    "gpu_count",
+    "gpu_vendor",
+    "gpu_memory_gb",
+    "cuda_required",
+    "cuda_version",
+    "compute_capability",
+    "rocm_required",
+    "arch",
+    "os_type",
+    "os_version",
+    "python_version",
+    "features",
+    "special_requirements",
+    "duration_hours",
+];
 
 fn evidence(need: &Value, verbose: bool, out: &mut String) {
     let all: Vec<&Value> = need.get("evidence").and_then(Value::as_array).into_iter().flatten().collect();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use orlop_cloud::durable::{Durable, replace};
 use orlop_cloud::runtime::worker::{AttemptPlan, Cause, Started};
 use orlop_core::error::{Class, Problem};
+use orlop_core::exact;
 use orlop_core::spec::job::StepSpec;
 use orlop_core::task::TaskRef;
 use serde::de::DeserializeOwned;
@@ -147,7 +148,7 @@ impl StepDir {
 /// Reads a file that was written whole; none where there is none, or the machine lost its power before its content was on the disk.
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Ok(bytes) => Ok(exact::from_slice(&bytes).ok()),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error),
     }

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use super::query::{EntryFilter, Page, Paged};
 use super::{FleetReads, Json};
 use crate::error::{Class, Problem};
+use crate::exact;
 use crate::id::TenantName;
 use crate::named::named_enum;
 use crate::time::Time;
@@ -107,7 +108,7 @@ impl Entry {
     /// # Errors
     /// Fatal when it is not what the type says: the store is damaged, or was written by something else.
     pub fn read<D: Document>(&self) -> Result<D, Problem> {
-        serde_json::from_str(&self.body).map_err(|error| {
+        exact::from_str(&self.body).map_err(|error| {
             let message = format!("`{}` of {} cannot be read; restore a backup of the store", self.key, self.kind);
             Problem::new(Class::Fatal, message).because(error)
         })

@@ -55,10 +55,10 @@ fn group_kind_and_metadata_are_checked() {
 #[test]
 fn unknown_fields_outside_templates_are_refused() {
     insta::assert_snapshot!(says([("spec.step", json!([])), ("spec.steps.0.dependecies", json!([])), ("spec.steps.0.image", json!("x")), ("metadat", json!({}))]), @"
+    error[V2] metadat: unknown field `metadat` (did you mean `metadata`?)
+    error[V2] spec.step: unknown field `step` (did you mean `steps`?)
     error[V2] spec.steps[0].dependecies: unknown field `dependecies` (did you mean `dependencies`?)
     error[V2] spec.steps[0].image: unknown field `image` (did you mean `template.spec.template.spec.containers[].image`?)
-    error[V2] spec.step: unknown field `step` (did you mean `steps`?)
-    error[V2] metadat: unknown field `metadat` (did you mean `metadata`?)
     ");
     insta::assert_snapshot!(says([("metadata.lables", json!({}))]), @"error[V2] metadata.lables: unknown field `lables` (did you mean `labels`?)");
 }
@@ -97,21 +97,21 @@ fn wrong_types_say_what_is_expected() {
         ("spec.steps.0.metadata", json!({"labels": {"a": 1, "b": null}})),
         ("spec.steps.0.inputs", json!({"parameters": [{"value": 5}, "x"]})),
     ]), @r#"
-    error[1.2] spec.steps[0].dependencies: expected a list of texts, found the text `a` (write a list: one item per line, each after `- `, or [a, b])
-    error[1.2] spec.steps[0].timeoutSeconds: expected a whole number of 64 bits, found the text `5` (remove the quotes: 5)
-    error[1.2] spec.steps[0].when: expected text, found the truth value true (put it in quotes: "true")
+    error[1.2] spec.executionPolicy: expected a mapping, found a list (remove the `- `: the fields belong directly below this one)
+    error[1.2] spec.parameters: expected a list of mappings, found a mapping (begin every item with `- `)
     error[1.2] spec.steps[0].continueOnFailure: expected true or false, found the number 1
-    error[1.2] spec.steps[0].parallelism: expected a whole number of 32 bits, found the number 2147483648 (the largest is 2147483647)
-    error[1.2] spec.steps[0].retryPolicy.limit: expected a whole number of 32 bits, found the number 2 (write it without a fraction: 2)
-    error[1.2] spec.steps[0].retryPolicy.backoff.factor: expected a number, found the text `2` (remove the quotes: 2)
-    error[1.2] spec.steps[0].metadata.labels.a: expected text, found the number 1 (put it in quotes: "1")
-    error[1.2] spec.steps[0].metadata.labels.b: expected text, found nothing (null)
+    error[1.2] spec.steps[0].dependencies: expected a list of texts, found the text `a` (write a list: one item per line, each after `- `, or [a, b])
     error[1.2] spec.steps[0].inputs.parameters[0].value: expected text, found the number 5 (put it in quotes: "5")
     error[1.2] spec.steps[0].inputs.parameters[0].name: `name` is missing (it must be text)
     error[1.2] spec.steps[0].inputs.parameters[1]: expected a mapping, found the text `x`
+    error[1.2] spec.steps[0].metadata.labels.a: expected text, found the number 1 (put it in quotes: "1")
+    error[1.2] spec.steps[0].metadata.labels.b: expected text, found nothing (null)
+    error[1.2] spec.steps[0].parallelism: expected a whole number of 32 bits, found the number 2147483648 (the largest is 2147483647)
+    error[1.2] spec.steps[0].retryPolicy.backoff.factor: expected a number, found the text `2` (remove the quotes: 2)
+    error[1.2] spec.steps[0].retryPolicy.limit: expected a whole number of 32 bits, found the number 2 (write it without a fraction: 2)
+    error[1.2] spec.steps[0].timeoutSeconds: expected a whole number of 64 bits, found the text `5` (remove the quotes: 5)
+    error[1.2] spec.steps[0].when: expected text, found the truth value true (put it in quotes: "true")
     error[1.2] spec.suspend: expected true or false, found the text `yes` (write true, without quotes)
-    error[1.2] spec.parameters: expected a list of mappings, found a mapping (begin every item with `- `)
-    error[1.2] spec.executionPolicy: expected a mapping, found a list (remove the `- `: the fields belong directly below this one)
     "#);
 }
 
@@ -224,8 +224,8 @@ fn fan_out_has_one_source_and_parallelism_of_its_own() {
 fn suspend_stop_and_rerun_words() {
     insta::assert_snapshot!(says([("spec.suspendMode", json!("drain")), ("spec.stop", json!("Now")), ("spec.steps.0.rerun", json!("Never"))]), @"
     error[1.2] spec.steps[0].rerun: expected one of IfNeeded, Always, found the text `Never`
-    error[1.2] spec.suspendMode: expected one of Drain, Suspend, found the text `drain` (did you mean `Drain`?)
     error[1.2] spec.stop: expected one of Graceful, Terminate, found the text `Now`
+    error[1.2] spec.suspendMode: expected one of Drain, Suspend, found the text `drain` (did you mean `Drain`?)
     ");
     assert_eq!(
         says([

@@ -233,8 +233,8 @@ fn output_artifacts_have_archive_words_and_complete_stores() {
         {"name": "a", "path": "/a", "archive": {"format": "rar", "compression": "bz2"}},
         {"name": "b", "path": "/b", "s3": {"endpoint": "e", "bucket": "b"}},
     ]))]), @"
-    error[1.2] spec.steps[0].outputs.artifacts[0].archive.format: expected one of tar, zip, found the text `rar` (did you mean `tar`?)
     error[1.2] spec.steps[0].outputs.artifacts[0].archive.compression: expected one of none, gzip, found the text `bz2`
+    error[1.2] spec.steps[0].outputs.artifacts[0].archive.format: expected one of tar, zip, found the text `rar` (did you mean `tar`?)
     error[1.2] spec.steps[0].outputs.artifacts[1].s3.key: `key` is missing (it must be text)
     ");
     insta::assert_snapshot!(says([("spec.steps.0.outputs.artifacts", json!([{"name": "b", "path": "/b", "s3": {"endpoint": "", "bucket": "", "key": ""}}]))]), @"

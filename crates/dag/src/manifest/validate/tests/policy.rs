@@ -31,9 +31,9 @@ fn words_of_the_policy_are_those_of_the_table() {
     insta::assert_snapshot!(says([("spec.executionPolicy", policy)]), @"
     error[1.2] spec.executionPolicy.concurrencyPolicy: expected one of Forbid, Allow, Replace, found the text `forbid` (did you mean `Forbid`?)
     error[1.2] spec.executionPolicy.failurePolicy: expected one of FailFast, CancelRunning, Continue, found the text `FailSlow`
+    error[1.2] spec.executionPolicy.jobRetention: expected one of All, Failed, None, found the text `Always`
     error[1.2] spec.executionPolicy.skipPolicy: expected one of Lenient, Strict, found the text `No`
     error[1.2] spec.executionPolicy.toleratedOutcome: expected one of Succeeded, Failed, found the text `Skipped`
-    error[1.2] spec.executionPolicy.jobRetention: expected one of All, Failed, None, found the text `Always`
     ");
     for (field, words) in [
         ("concurrencyPolicy", ["Allow", "Forbid", "Replace"].as_slice()),

@@ -160,13 +160,13 @@ fn placeholders_name_declared_parameters_once_any_is_in_scope() {
     assert_eq!(says([(&at, container.clone())]), "", "without parameters all braces are text");
     let tag = ("spec.parameters", json!([{"name": "tag", "value": "1"}]));
     insta::assert_snapshot!(says([(&at, container.clone()), tag]), @"
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: there is no parameter `tga` (did you mean `tag`?)
     error[V13] spec.steps[0].template.spec.template.spec.containers[0].env[0].value: there is no parameter `item` (declare it under the flow's parameters or the step's inputs.parameters)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: there is no parameter `tga` (did you mean `tag`?)
     ");
     let own = ("spec.steps.0.inputs.parameters", json!([{"name": "tag", "value": "1"}]));
     insta::assert_snapshot!(says([(&at, container.clone()), own]), @"
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: there is no parameter `tga` (did you mean `tag`?)
     error[V13] spec.steps[0].template.spec.template.spec.containers[0].env[0].value: there is no parameter `item` (declare it under the flow's parameters or the step's inputs.parameters)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: there is no parameter `tga` (did you mean `tag`?)
     ");
     insta::assert_snapshot!(says([
         ("spec.parameters", json!([{"name": "tag", "value": "1"}])),
@@ -216,8 +216,8 @@ fn secrets_stand_in_environment_command_and_args_only() {
     let kubernetes = Limits::kubernetes();
     let container = json!({"name": "main", "image": "b", "command": ["${parameters.key}"], "args": ["x${parameters.key}"], "env": [{"name": "A", "value": "${parameters.key}"}]});
     insta::assert_snapshot!(with_secret(&kubernetes, [(&format!("{POD}.containers.0"), container)]), @"
-    warning[V13] spec.steps[0].template.spec.template.spec.containers[0].command[0]: the secret parameter `key` is used in a command line, which other users of its machine can read (use it in env values, and name the variable in the command)
     warning[V13] spec.steps[0].template.spec.template.spec.containers[0].args[0]: the secret parameter `key` is used in a command line, which other users of its machine can read (use it in env values, and name the variable in the command)
+    warning[V13] spec.steps[0].template.spec.template.spec.containers[0].command[0]: the secret parameter `key` is used in a command line, which other users of its machine can read (use it in env values, and name the variable in the command)
     ");
     let places = [
         (&*format!("{POD}.containers.0.image"), json!("b:${parameters.key}")),
@@ -233,10 +233,10 @@ fn secrets_stand_in_environment_command_and_args_only() {
     ];
     insta::assert_snapshot!(with_secret(&kubernetes, places.clone()), @"
     error[2.4] spec.steps[0].when: parameter `key` is a secret, which no condition may read (decide on a parameter that is not from a Secret)
+    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     error[V13] spec.steps[0].template.spec.template.spec.containers[0].workingDir: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
-    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
-    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     error[V13] spec.steps[0].message: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     error[V13] spec.steps[0].inputs.artifacts[0].http.headers.Authorization: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     ");
@@ -244,9 +244,9 @@ fn secrets_stand_in_environment_command_and_args_only() {
     clear.secrets_as_text = true;
     insta::assert_snapshot!(with_secret(&clear, places), @"
     error[2.4] spec.steps[0].when: parameter `key` is a secret, which no condition may read (decide on a parameter that is not from a Secret)
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
-    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     error[V13] spec.steps[0].message: the parameter `key` is a secret and is not allowed here (use it in env values of a container)
     ");
     insta::assert_snapshot!(with_secret(&kubernetes, [("spec.steps.0.withParam", json!("${parameters.key}"))]), @"error[V13] spec.steps[0].withParam: the parameter `key` is a secret and is not allowed here (use it in env values of a container)");

@@ -63,8 +63,8 @@ fn resource_templates_keep_unknown_fields() {
     insta::assert_snapshot!(claims(json!([odd])), @"warning[V2] spec.resourceTemplates.volumeClaimTemplates[0].spec.newField: unknown field `newField` (known fields are accessModes, dataSource, dataSourceRef, resources, selector, storageClassName, volumeAttributesClassName, volumeMode, volumeName)");
     insta::assert_snapshot!(says_under(&Limits::kubernetes().strict(), [("spec.resourceTemplates.volumeClaimTemplates", json!([odd]))]), @"error[V2] spec.resourceTemplates.volumeClaimTemplates[0].spec.newField: unknown field `newField` (known fields are accessModes, dataSource, dataSourceRef, resources, selector, storageClassName, volumeAttributesClassName, volumeMode, volumeName)");
     insta::assert_snapshot!(says([("spec.resourceTemplates.configMapTemplates", json!([{"kind": "Secret", "apiVersion": "v2", "metadata": {"name": "m", "labels": {"a": 1}}, "data": []}, "x"]))]), @r#"
-    error[1.2] spec.resourceTemplates.configMapTemplates[0].metadata.labels.a: expected text, found the number 1 (put it in quotes: "1")
     error[1.2] spec.resourceTemplates.configMapTemplates[0].data: expected a mapping of texts, found a list (remove the `- `: the fields belong directly below this one)
+    error[1.2] spec.resourceTemplates.configMapTemplates[0].metadata.labels.a: expected text, found the number 1 (put it in quotes: "1")
     error[1.2] spec.resourceTemplates.configMapTemplates[0].apiVersion: `apiVersion` is `v2` (write apiVersion: v1, or leave it out)
     error[1.2] spec.resourceTemplates.configMapTemplates[0].kind: `kind` is `Secret` (write kind: ConfigMap, or leave it out)
     error[1.2] spec.resourceTemplates.configMapTemplates[1]: expected a mapping, found the text `x`

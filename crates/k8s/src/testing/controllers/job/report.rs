@@ -130,7 +130,7 @@ impl Report {
             if !held {
                 self.condition("Suspended", true, "JobSuspended", "Job suspended", now);
             }
-            self.status.shift_remove("startTime");
+            self.status.remove("startTime");
         } else if held {
             self.condition("Suspended", false, "JobResumed", "Job resumed", now);
             self.status.insert("startTime".to_owned(), now.into());
@@ -172,7 +172,7 @@ impl Report {
         let active = i64::try_from(tally.active.len()).unwrap_or(i64::MAX) + change;
         for (name, value) in [("active", active), ("succeeded", self.succeeded), ("failed", self.failed)] {
             if value == 0 {
-                self.status.shift_remove(name);
+                self.status.remove(name);
             } else {
                 self.status.insert(name.to_owned(), value.into());
             }
@@ -191,7 +191,7 @@ impl Report {
 
     fn indexes(&mut self, name: &str, text: String) {
         if text.is_empty() {
-            self.status.shift_remove(name);
+            self.status.remove(name);
         } else {
             self.status.insert(name.to_owned(), text.into());
         }

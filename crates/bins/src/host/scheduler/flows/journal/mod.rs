@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, Problem};
+use orlop_core::exact;
 use orlop_core::id::Epoch;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::ports::fleet_store::{
@@ -191,7 +192,7 @@ fn unknown(uid: &str) -> Problem {
 }
 
 fn read<T: serde::de::DeserializeOwned>(entry: &Entry) -> Result<T, Problem> {
-    serde_json::from_str(&entry.body).map_err(|error| {
+    exact::from_str(&entry.body).map_err(|error| {
         let message = format!("`{}` of {} cannot be read; restore a backup of the store", entry.key, entry.kind);
         Problem::new(Class::Fatal, message).because(error)
     })

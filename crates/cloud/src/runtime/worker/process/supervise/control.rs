@@ -151,10 +151,12 @@ impl Control {
 
     /// Asks for the end of the attempt: of several causes the first counts, of several times the shortest.
     pub(in crate::runtime::worker) fn ask(&self, request: Request) -> io::Result<()> {
-        // One that cannot be read was written by an agent that was killed meanwhile.
         let request = match self.asked() {
             Ok(Some(before)) => Request { grace_ms: before.grace_ms.min(request.grace_ms), ..before },
-            Ok(None) | Err(_) => request,
+            Ok(None) => request,
+            // Written by an agent that was killed meanwhile.
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) => request,
+            Err(error) => return Err(error),
         };
         replace(&self.request(), &serde_json::to_vec(&request)?, Durable::No)
     }
