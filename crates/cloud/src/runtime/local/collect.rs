@@ -55,10 +55,13 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
     let (mut files, mut artifacts) = (Vec::new(), Vec::new());
     for file in &attempt.spec.output_files {
         match file_value(attempt, &plan, number, file).await {
-            Ok(Some(FileValue { content: Ok(text), .. })) if let Some(held) = held(&secrets, &text) => {
-                trouble(holds_secret(file, held));
+            Ok(value) => {
+                let text = value.as_ref().and_then(|value| value.content.as_ref().ok());
+                match text.and_then(|text| held(&secrets, text)) {
+                    Some(held) => trouble(holds_secret(file, held)),
+                    None => files.extend(value),
+                }
             }
-            Ok(value) => files.extend(value),
             Err(error) => trouble(error),
         }
     }
