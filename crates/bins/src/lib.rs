@@ -1,25 +1,10 @@
 //! Orlop as a library: the facade over its crates, and the hosts of its programs.
 //!
-//! Without features it is [`core`] alone. Each feature adds what one kind of use needs: `run` flows on this machine (the
-//! engine, and the host that drives a flow with a journal), `docker` steps as containers, `remote-artifacts` files over
-//! HTTP and from S3, `fleet` the scheduler server with its workers and clients, `kube` the operator, `provisioner` leased
-//! servers, `cli` the command line. `full` is all of them.
-#![cfg_attr(
-    feature = "run",
-    doc = r##"
-```
-use std::sync::Arc;
-use orlop::core::spec::flow::FlowSpec;
-use orlop::dag::plan::Plan;
-let spec: FlowSpec = serde_json::from_str(
-    r#"{"steps": [{"name": "test", "dependencies": ["build"]}, {"name": "build"}]}"#,
-)?;
-let plan = Plan::build(Arc::new(spec)).map_err(|errors| errors[0].clone())?;
-assert_eq!(plan.order(), [1, 0]);
-# Ok::<(), Box<dyn std::error::Error>>(())
-```
-"##
-)]
+//! Without features it is [`core`] alone. `run` brings the engine as `dag`, the adapters as `cloud`, and the host that drives
+//! a flow with a journal as `host::flow`; `fleet` brings `scheduler`, `kube` brings `k8s`.
+//!
+#![cfg_attr(feature = "run", doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

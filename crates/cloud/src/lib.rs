@@ -2,7 +2,9 @@
 //!
 //! Each adapter implements a port of `orlop_core::ports` behind a feature. Nothing here decides what a flow does next,
 //! and nothing here knows the engines.
-
+//!
+#![cfg_attr(feature = "artifact", doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,15 +1,10 @@
-//! The words of Orlop: ids, quantities, resources, time, specs, state machines, hardware needs and ports.
+//! The words of Orlop, without I/O: what its engines and adapters speak of.
 //!
 //! This crate is pure: no async runtime, no I/O, no clock, no randomness, no global state. Time and unique ids are
 //! arguments. Everything else in the workspace stands on it; it stands on nothing of the workspace.
 //!
-//! | feature | what it adds | who needs it |
-//! |---|---|---|
-//! | `hardware` | the modules `hardware` and `spec::job` | schedulers and what translates needs of machines |
-//! | `ports` | the modules `ports` and `helper`, and `hardware` | adapters and hosts |
-//! | `schema` | the module `schema`, and JSON schemas of the types in `spec` | definitions of custom resources, editors, documents |
-//! | `testing` | the module `testing`: doubles of the ports and the suites that adapters pass | tests of adapters |
-
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,9 +1,11 @@
-//! The flow engine of Orlop: plans a DAG of steps and decides what may run.
+//! The flow engine: plans a DAG of steps and decides what may run.
 //!
-//! Pure: no async runtime, no I/O, no clock, no randomness, no global state. [`plan::Plan`] is made once from a spec;
-//! [`engine::apply`] takes the state, an event and the time and gives effects. Substrates (local processes, Docker, a
-//! fleet, Kubernetes) are adapters elsewhere that carry the effects out.
-
+//! Pure: no async runtime, no I/O, no clock, no randomness, no global state. [`manifest::read`] reads a file,
+//! [`plan::Plan`] is made once from a spec; [`engine::apply`] takes the state, an event and the time and gives effects.
+//! Substrates (local processes, Docker, a fleet, Kubernetes) are adapters elsewhere that carry the effects out.
+//!
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

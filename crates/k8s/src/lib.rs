@@ -1,8 +1,11 @@
 //! Orlop on Kubernetes: custom resources, the rendering of Jobs, and the controllers of flows, performers and executors.
 //!
 //! What a flow does next is decided by `orlop_dag::engine` here as everywhere; nothing here knows what is outside
-//! Kubernetes.
-
+//! Kubernetes. Begin with [`client::FlowClient`] to work with flows of a cluster, with [`crd`] for the definitions, and with
+//! the `ApiServer` of the feature `testing` for tests of both.
+//!
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

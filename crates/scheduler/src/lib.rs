@@ -1,14 +1,14 @@
-//! Where work runs: which job goes to which worker, and when. This crate holds job classes and queues, the picture of the
-//! fleet, filters and scores, quotas and fair shares, and the engine that turns events into effects, and offline packing with its
-//! bounds: [`packing`].
+//! Where work runs: which job goes to which worker, and when.
 //!
 //! Begin with [`engine::Scheduler`]: hand it jobs and workers as [`event::Event`]s and get decisions as [`effect::Effect`]s;
-//! [`engine::Scheduler::explain`] says why a job waits, [`engine::Scheduler::demand`] what the fleet lacks. Each of these,
-//! and each way to pack, has an example that runs as it stands.
+//! [`engine::Scheduler::explain`] says why a job waits, [`engine::Scheduler::demand`] what the fleet lacks. [`packing`] packs
+//! offline, with its bounds. Each of these has an example that runs as it stands.
 //!
 //! Pure, like `orlop_core` and `orlop_dag`: no async runtime, no I/O, no clock, no randomness, no global state. It knows
 //! resources and workers; it never knows flows.
-
+//!
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -9,6 +9,7 @@ mod licence;
 mod links;
 mod manifest;
 mod modules;
+mod package;
 mod purity;
 mod text;
 mod tree;
