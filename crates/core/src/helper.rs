@@ -280,6 +280,7 @@ pub struct ReportedFailure {
 
 /// Why a termination message is no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReportError {
     /// A kubelet may have cut it.
     #[error("the termination message fills the 4,096 bytes it may have; give larger outputs as artifacts")]

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 
 /// Why an input artifact cannot be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ArtifactError {
     /// The step it comes from did not store it.
     #[error("artifact `{input}`: step {step} has stored no artifact {artifact}; {phase}")]

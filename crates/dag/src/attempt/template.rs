@@ -34,6 +34,7 @@ pub struct Subject<'a> {
 
 /// Why a template gives no Job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TemplateError {
     /// There is none, or it is not a Job.
     #[error("the step has no `template` that is a batch/v1 Job; add one")]

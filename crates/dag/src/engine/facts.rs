@@ -16,6 +16,7 @@ use crate::when::Facts;
 
 /// Why a path into a step's document gives no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The reference names no step.
     #[error("the path `{0}` names no step; write `<step>:$.path`")]

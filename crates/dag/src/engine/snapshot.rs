@@ -17,6 +17,7 @@ const VERSION: u32 = 1;
 
 /// Bytes are not a snapshot of this plan.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RestoreError {
     /// The bytes are no snapshot, or a damaged one.
     #[error("the snapshot cannot be read: {0}")]

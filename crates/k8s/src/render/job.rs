@@ -18,6 +18,7 @@ pub const HOLDS_KEY: &str = "workflow.kube-zen.io/holds-key";
 
 /// Why an attempt has no Job on Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RenderError {
     /// What was built is not a Job.
     #[error("the template is not a batch/v1 Job")]

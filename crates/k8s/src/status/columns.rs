@@ -40,6 +40,7 @@ pub struct Names<'a> {
 
 /// Why packed records cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UnpackError {
     /// They are not in the form this version writes.
     #[error("step records are packed as `{0}`, which this version does not read; use a newer one")]

@@ -10,6 +10,7 @@ use super::spill;
 
 /// Why the records of a status cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// A ConfigMap that the status lists is not there, or is not what it was.
     #[error("ConfigMap `{0}` with step records is missing or was changed")]

@@ -69,6 +69,7 @@ pub struct Bearer {
 
 /// A text that is no token. What it is stays unsaid: it may be half of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TokenError {
     /// Its form is wrong.
     #[error("malformed token, expected orlop_<id>_<secret>")]

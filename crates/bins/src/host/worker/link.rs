@@ -14,6 +14,7 @@ use crate::wire::worker::{Registered, Registration};
 
 /// Why a call or stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LinkError {
     /// No answer, or the connection broke: try again, elsewhere too.
     #[error("the server cannot be reached: {0}")]

@@ -35,6 +35,7 @@ pub const LABELS: [&str; 4] = ["site", "node-type", "gpu-model", "gpu-count"];
 
 /// Something that does not stand for what it should.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadJoin {
     /// An address that may not be used.
     #[error("`{text}` is not a usable address: {why}")]
