@@ -26,7 +26,7 @@ pub struct StartWindow {
 pub struct ArraySpec {
     /// Inclusive ranges of indices, in any order; they may touch but not overlap.
     pub indices: Vec<(u32, u32)>,
-    /// The most elements that hold capacity at once.
+    /// The most elements that hold capacity at once, 1 or more.
     pub max_parallel: Option<u32>,
     /// Past this many unsuccessful elements the rest is cancelled.
     pub max_failures: Option<u32>,

@@ -225,10 +225,13 @@ fn build(job: JobId, spec: &Demand, array: ArraySpec) -> Result<Array, EventErro
     if sum == 0 || sum > ELEMENTS_MAX {
         return wrong("needs 1 to 10,000,000 elements");
     }
+    if array.max_parallel == Some(0) {
+        return wrong("whose `max_parallel` is 0 runs nothing; use 1 or more, or leave it out");
+    }
     Ok(Array {
         ready,
         elements: u32::try_from(sum).unwrap_or(u32::MAX),
-        max_parallel: array.max_parallel.unwrap_or(u32::MAX).max(1),
+        max_parallel: array.max_parallel.unwrap_or(u32::MAX),
         max_failures: array.max_failures.map_or(u64::MAX, u64::from),
         ..Array::default()
     })

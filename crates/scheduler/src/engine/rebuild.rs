@@ -259,6 +259,7 @@ impl Scheduler {
     ) -> Result<(Array, JobState, BTreeMap<u32, UnitRow>), EventError> {
         let name = format!("job {job}");
         let mut array = Array {
+            // A store may say 0, which no submit may: it means 1.
             max_parallel: row.max_parallel.unwrap_or(u32::MAX).max(1),
             max_failures: row.max_failures.map_or(u64::MAX, u64::from),
             ..Array::default()

@@ -131,7 +131,7 @@ impl Model {
     }
 
     fn in_window(&self, id: UnitId) -> bool {
-        let window = |job: &super::model::Job| !job.array || self.running(id) < job.parallel.max(1) as usize;
+        let window = |job: &super::model::Job| !job.array || self.running(id) < job.parallel as usize;
         self.jobs.get(&id.0).is_some_and(window)
     }
 

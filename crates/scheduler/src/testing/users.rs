@@ -153,7 +153,7 @@ impl World<'_> {
             let (first, size) = (self.choices.below(5) as u32, self.choices.below(9) as u32);
             indices = (first..=first + size).chain([40]).collect();
             let mut spec = ArraySpec { indices: vec![(first, first + size), (40, 40)], ..ArraySpec::default() };
-            spec.max_parallel = self.choices.once_in(2).then(|| self.choices.below(4) as u32);
+            spec.max_parallel = self.choices.once_in(2).then(|| self.choices.below(4).max(1) as u32);
             spec.max_failures = self.choices.once_in(2).then(|| self.choices.below(3) as u32);
             array = Some(spec);
         }
@@ -224,6 +224,7 @@ impl World<'_> {
             5 => array.indices = vec![(0, u32::MAX), (7, 7)],
             6 => array.indices = vec![(3, 2)],
             7 => array.indices = vec![(0, 5), (5, 9)],
+            8 if self.next_job.is_multiple_of(2) => array.max_parallel = Some(0),
             8 => array.indices = vec![(0, 10_000_000)],
             _ => array.indices = Vec::new(),
         }

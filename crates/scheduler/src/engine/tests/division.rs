@@ -275,6 +275,9 @@ fn elements_of_an_array_are_checked() {
         let event = Event::SubmitArray { job: id(1), spec: Arc::new(spec(1)), gate: StartWindow::default(), array };
         assert_eq!(fixture.apply(event).unwrap_err().to_string(), text);
     }
+    let array = ArraySpec { indices: vec![(0, 9)], max_parallel: Some(0), max_failures: None };
+    let event = Event::SubmitArray { job: id(1), spec: Arc::new(spec(1)), gate: StartWindow::default(), array };
+    insta::assert_snapshot!(fixture.apply(event).unwrap_err(), @"job j0000100000001: an array whose `max_parallel` is 0 runs nothing; use 1 or more, or leave it out");
 }
 
 fn gang(size: u32, label: Option<&str>) -> Demand {

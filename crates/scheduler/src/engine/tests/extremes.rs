@@ -136,7 +136,7 @@ fn extreme_limits_and_arrays_saturate() {
     huge.resources.memory_bytes = u64::MAX;
     huge.resources.gpus.count = u32::MAX;
     let array =
-        ArraySpec { indices: vec![(u32::MAX - 9_999_999, u32::MAX)], max_parallel: Some(0), max_failures: Some(0) };
+        ArraySpec { indices: vec![(u32::MAX - 9_999_999, u32::MAX)], max_parallel: Some(1), max_failures: Some(0) };
     for number in 1..=2 {
         let event = Event::SubmitArray {
             job: id(number),

@@ -165,6 +165,20 @@ fn an_array_keeps_its_window_its_ends_and_its_failures() {
     assert_eq!(fixture.state(1), JobState::Failed, "the second failure was one too many");
 }
 
+#[test]
+fn a_stored_window_of_none_is_one_of_one() {
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(8000));
+    let ranges = vec![RangeRow { first: 0, last: 9, state: JobState::Queued }];
+    let array = ArrayRow { max_parallel: Some(0), ranges, ..ArrayRow::default() };
+    let row = JobRow { body: Body::Array(array), ..job_row_of(&spec(500)) };
+    let stored = Stored { workers: vec![worker_row(&fixture, worker)], jobs: vec![row], ..Stored::default() };
+    restart(&mut fixture, stored).unwrap();
+    let worker = fixture.scheduler.worker_key(&"w1".parse().unwrap()).unwrap();
+    fixture.must(Event::Connected { worker, kept: vec![] });
+    assert_eq!(fixture.starts(), [1], "one element at a time");
+}
+
 fn job_row_of(spec: &Demand) -> JobRow {
     let body = Body::Array(ArrayRow::default());
     JobRow { job: id(1), spec: Arc::new(spec.clone()), submitted: 0, not_before: None, expires: None, body }
