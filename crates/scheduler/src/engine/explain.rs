@@ -248,10 +248,10 @@ impl Scheduler {
     /// What a place has too little of, where the fleet never had some of what is asked for.
     fn lacking_unknown(&self, class: &Class, place: u32) -> Vec<Lacking> {
         let resources = &class.shape.resources;
-        let total = |dim: Option<usize>| dim.map_or(0, |dim| i64::from(self.table.total(dim, place)));
-        let free = |dim: Option<usize>| dim.map_or(0, |dim| i64::from(self.table.free(dim, place)));
-        let lack = |dimension: String, task, needs: u64, (free, total): (i64, i64)| {
-            let needs = i64::try_from(needs).unwrap_or(i64::MAX);
+        let total = |dim: Option<usize>| dim.map_or(0, |dim| i128::from(self.table.total(dim, place)));
+        let free = |dim: Option<usize>| dim.map_or(0, |dim| i128::from(self.table.free(dim, place)));
+        let lack = |dimension: String, task, needs: u64, (free, total): (i128, i128)| {
+            let needs = i128::from(needs);
             Some(Lacking { dimension, task, needs, free, total }).filter(|lack| lack.total < lack.needs)
         };
         let row = |dimension: String, task, needs: u64, dim: Option<usize>| {
@@ -324,9 +324,9 @@ impl Scheduler {
                     // As they were given, not as they are counted.
                     Some(Dim::Extra(name) | Dim::LargeExtra { name, .. }) => {
                         let asked = resources.extras.get(name).copied().unwrap_or(0);
-                        (i64::try_from(asked).unwrap_or(i64::MAX), self.counted(name, place))
+                        (i128::from(asked), self.counted(name, place))
                     }
-                    _ => (i64::from(*amount), (i64::from(free), i64::from(total))),
+                    _ => (i128::from(*amount), (i128::from(free), i128::from(total))),
                 };
                 list.push(Lacking { dimension, task, needs, free, total });
             }
@@ -346,13 +346,13 @@ impl Scheduler {
     }
 
     /// What is free of a counter of a worker, and how much it has.
-    fn counted(&self, name: &str, place: u32) -> (i64, i64) {
+    fn counted(&self, name: &str, place: u32) -> (i128, i128) {
         let taken = |(dim, shift): (usize, u32)| {
-            i64::from(self.table.total(dim, place)).saturating_sub(i64::from(self.table.free(dim, place))) << shift
+            (i128::from(self.table.total(dim, place)) - i128::from(self.table.free(dim, place))) << shift
         };
-        let (taken, total): (i64, u64) = (self.dims.extras(name).map(taken).sum(), self.offers_of(place, name));
-        let total = i64::try_from(total).unwrap_or(i64::MAX);
-        (total.saturating_sub(taken), total)
+        let taken: i128 = self.dims.extras(name).map(taken).sum();
+        let total = i128::from(self.offers_of(place, name));
+        (total - taken, total)
     }
 
     fn dimension(&self, dim: usize) -> (String, &'static str) {

@@ -72,11 +72,11 @@ pub struct Lacking {
     /// Its task: `m` for cpu, `Mi` for memory, else nothing.
     pub task: &'static str,
     /// What the job needs.
-    pub needs: i64,
-    /// What the worker has free.
-    pub free: i64,
+    pub needs: i128,
+    /// What the worker has free; below 0 where more is held than there is.
+    pub free: i128,
     /// What the worker has at all.
-    pub total: i64,
+    pub total: i128,
 }
 
 impl fmt::Display for Lacking {
