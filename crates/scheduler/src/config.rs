@@ -34,6 +34,19 @@ impl Policy {
 }
 
 /// Everything that can be configured. Durations are in milliseconds.
+///
+/// ```
+/// use orlop_scheduler::prelude::*;
+///
+/// let mut config = Config::default();
+/// config.policy = Policy::Spread;
+/// config.reserve_after = 5000;
+/// assert_eq!(config.check(), Ok(()));
+/// config.run_max = 0;
+/// assert_eq!(config.check().unwrap_err().to_string(), "configuration: `run_max` must be 1 to 1024");
+/// # let _ = Scheduler::new(Config::default(), 7)?;
+/// # Ok::<(), EventError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -128,6 +141,22 @@ pub struct ConfigError {
 const KILL: u64 = 5000;
 
 impl Config {
+    /// The defaults without time limits on workers and their answers, for a program that runs the jobs itself and knows when a
+    /// worker is gone: no worker has to be heard of, and no attempt accepted. A job that must never overlap with another
+    /// attempt of its own waits, once its worker has left, until it is told how that attempt ended.
+    #[must_use]
+    pub fn without_timeouts() -> Self {
+        Self {
+            accept_timeout: u64::MAX,
+            heartbeat_timeout: u64::MAX,
+            reassign_after: u64::MAX,
+            fail_after: u64::MAX,
+            create_timeout: u64::MAX,
+            register_timeout: u64::MAX,
+            ..Self::default()
+        }
+    }
+
     /// Checks what the scheduler relies on.
     ///
     /// # Errors

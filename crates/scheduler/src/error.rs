@@ -5,7 +5,9 @@ use orlop_core::id::JobId;
 use orlop_core::machine::{Rejected, job, worker};
 
 use crate::config::ConfigError;
+use crate::effect::Refusal;
 use crate::engine::{Lacking, Misfit};
+use crate::event::OfferError;
 use crate::job::DemandError;
 use crate::token::WorkerKey;
 
@@ -81,13 +83,21 @@ pub enum EventError {
     /// The configuration makes no sense.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// What a worker offers lets no job in.
+    #[error("worker `{worker}`: {source}")]
+    Offer {
+        /// The worker.
+        worker: orlop_core::id::WorkerId,
+        /// What is wrong with it.
+        source: OfferError,
+    },
     /// More kinds of GPUs and counters than the table has columns.
     #[error(
-        "worker {worker}: no column is left for `{name}`: the fleet has 13 kinds of GPUs and extras; advertise fewer"
+        "worker `{worker}`: no column is left for `{name}`: the fleet has 13 kinds of GPUs and extras; advertise fewer"
     )]
     Dimensions {
         /// The worker.
-        worker: WorkerKey,
+        worker: orlop_core::id::WorkerId,
         /// The first that has none.
         name: String,
     },
@@ -137,10 +147,23 @@ impl EventError {
         match self {
             Self::UnknownJob(_) | Self::UnknownWorker(_) => Class::NotFound,
             Self::DuplicateJob(_) | Self::DuplicateWorker(_) => Class::Exists,
-            Self::Spec { .. } | Self::Array { .. } | Self::Weight { .. } | Self::Config(_) => Class::Invalid,
+            Self::Spec { .. } | Self::Array { .. } | Self::Weight { .. } | Self::Offer { .. } | Self::Config(_) => {
+                Class::Invalid
+            }
             Self::Dimensions { .. } => Class::Capacity,
             Self::Job { .. } | Self::Worker { .. } | Self::NotAssigned { .. } => Class::Conflict,
             Self::Stored { .. } | Self::Fatal(_) => Class::Fatal,
         }
     }
+}
+
+/// A job that was not taken by [`Scheduler::submit`](crate::engine::Scheduler::submit).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The tenant may not submit it, or not now. Nothing of it was kept.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It breaks a bound, or its id is taken.
+    #[error(transparent)]
+    NotTaken(#[from] EventError),
 }

@@ -1,4 +1,18 @@
 //! What a job asks of the fleet, as `orlop_core` has it: everything that a [`Demand`] is made of.
+//!
+//! ```
+//! use orlop_scheduler::job::{Demand, Gang, Priority};
+//!
+//! // Four members on four GPUs each, all at once, ahead of what has priority 5.
+//! let mut demand = Demand::new("physics".parse()?);
+//! demand.priority = Priority(2);
+//! demand.resources.cpu_m = 16_000;
+//! demand.resources.memory_bytes = 64 << 30;
+//! demand.resources.gpus.count = 4;
+//! demand.gang = Some(Gang { size: 4, max_per_worker: None, same_label: None });
+//! assert!(demand.check().is_ok());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub use orlop_core::hardware::placement::{LabelExpr, Operator};
 pub use orlop_core::spec::job::{

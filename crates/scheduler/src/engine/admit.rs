@@ -7,9 +7,9 @@ use orlop_core::machine::job::{self, JobState};
 
 use super::record::{Array, Job, Life, Spec, Task};
 use super::timer::Timer;
-use super::{Scheduler, machine};
+use super::{Admitted, Scheduler, machine};
 use crate::effect::{Effect, JobPart, Reason};
-use crate::error::EventError;
+use crate::error::{EventError, SubmitError};
 use crate::event::{ArraySpec, StartWindow};
 use crate::job::{Demand, ELEMENTS_MAX};
 use crate::queue::Queue;
@@ -20,16 +20,17 @@ use crate::tenant::{QuotaUse, Tenant};
 const RECENT: usize = 4096;
 
 impl Scheduler {
-    pub(super) fn submit(
+    /// Takes a job, or refuses it with nothing of it kept.
+    pub(super) fn admit(
         &mut self,
         id: JobId,
         spec: &Arc<Demand>,
         gate: StartWindow,
         array: Option<ArraySpec>,
         effects: &mut Vec<Effect>,
-    ) -> Result<(), EventError> {
+    ) -> Result<Admitted, SubmitError> {
         if self.ids.get(id.as_u64()).is_some() {
-            return Err(EventError::DuplicateJob(id));
+            return Err(EventError::DuplicateJob(id).into());
         }
         let recent = self.recent_spec(spec);
         if recent.is_none() {
@@ -40,12 +41,9 @@ impl Scheduler {
         let units = array.as_ref().map_or(1, |array| u64::from(array.elements));
         let (now, tenant) = (self.now, self.tenant_number(&spec.tenant));
         let Some(record) = self.tenants.get_mut(tenant as usize) else {
-            return Err(EventError::Fatal("a tenant is missing"));
+            return Err(EventError::Fatal("a tenant is missing").into());
         };
-        if let Err(reason) = record.admit(now, spec, units, is_array) {
-            effects.push(Effect::Refused { job: id, reason });
-            return Ok(());
-        }
+        record.admit(now, spec, units, is_array)?;
         record.pending += units;
         record.active += units;
         record.demand_more(spec, units);
@@ -54,7 +52,8 @@ impl Scheduler {
             Some(array) => self.arrays.insert(array).ok_or(EventError::Fatal("too many arrays"))?,
             None => NONE,
         };
-        self.store(id, spec, number, units, gate, effects)
+        self.store(id, spec, number, units, gate, effects)?;
+        Ok(Admitted { elements: u32::try_from(units).unwrap_or(u32::MAX) })
     }
 
     /// Stores an admitted job and opens its gate if it may start at once.

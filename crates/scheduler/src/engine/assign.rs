@@ -118,7 +118,7 @@ impl Scheduler {
         let ahead = start == StartMode::Inherit;
         let attempt = Attempt::new(task, token, target, self.now);
         let slot = self.list_attempt(Attempt { ahead, waiting: ahead, charged: !ahead, ..attempt });
-        self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
+        self.await_acceptance(slot);
         slot
     }
 

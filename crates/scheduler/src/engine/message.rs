@@ -236,7 +236,7 @@ impl Scheduler {
         key: WorkerKey,
         (outcome, ran_ms): (Outcome, Option<u64>),
         effects: &mut Vec<Effect>,
-    ) -> Result<(), EventError> {
+    ) -> Result<ReportVerdict, EventError> {
         let worker = self.hear(key)?;
         let judged = self.judge(reference, worker, false);
         let verdict = judged.map_or(ReportVerdict::Unknown, |judged| judged.verdict);
@@ -248,7 +248,7 @@ impl Scheduler {
             _ => self.close_stale(reference, worker, effects),
         }
         Self::answer(reference, verdict, effects);
-        Ok(())
+        Ok(verdict)
     }
 
     /// An attempt whose result does not count has ended all the same.

@@ -12,6 +12,7 @@ mod candidates;
 mod changes;
 mod direct;
 mod dot;
+mod embed;
 mod ends;
 mod epoch;
 mod explain;
@@ -67,6 +68,7 @@ use crate::score::{Scale, Shortlist};
 use crate::table::{Ids, LeastTree, Slab};
 use crate::tenant::Tenant;
 use changes::Changes;
+pub use embed::Admitted;
 pub use explanation::{
     Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, UnmetDemand, WorkerFit,
 };
@@ -83,39 +85,22 @@ use timer::{Timer, Timers};
 pub use view::{FleetUse, JobView, ResourceUse, TenantView, WorkerView};
 pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 
-/// The scheduler as a value: hand it events, ask it for rounds, carry out its effects.
+/// The scheduler as a value: hand it jobs and workers, ask it for rounds, carry out its effects.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use orlop_core::id::{Epoch, JobId};
-/// use orlop_scheduler::config::Config;
-/// use orlop_scheduler::effect::Effect;
-/// use orlop_scheduler::engine::Scheduler;
-/// use orlop_scheduler::event::{Capabilities, Event, StartWindow};
-/// use orlop_scheduler::job::{Demand, Runtime};
+/// use orlop_scheduler::prelude::*;
 ///
-/// let mut scheduler = Scheduler::new(Config::default(), 7)?;
+/// let mut scheduler = Scheduler::new(Config::without_timeouts(), 7)?;
 /// let mut effects = Vec::new();
-/// // A worker of 4 cores comes …
-/// scheduler.apply(0, Event::WorkerDeclared { id: "w1".parse()? }, &mut effects)?;
-/// let worker = scheduler.worker_key(&"w1".parse()?).ok_or("declared")?;
-/// let offer = Capabilities {
-///     cpu_m: 4000,
-///     memory_bytes: 8 << 30,
-///     max_jobs: 16,
-///     runtimes: [Runtime::Process].into(),
-///     ..Capabilities::default()
-/// };
-/// scheduler.apply(1, Event::Registered { worker, capabilities: Arc::new(offer) }, &mut effects)?;
-/// scheduler.apply(2, Event::Connected { worker, kept: vec![] }, &mut effects)?;
-/// // … and a job of one core.
-/// let job = JobId::new(Epoch(1), 1).ok_or("in range")?;
-/// let spec = Arc::new(Demand::new("physics".parse()?));
-/// scheduler.apply(3, Event::Submit { job, spec, gate: StartWindow::default() }, &mut effects)?;
-/// effects.clear();
-/// let stats = scheduler.round(4, u32::MAX, &mut effects);
-/// assert_eq!(stats.placed, 1);
-/// assert!(effects.iter().any(|effect| matches!(effect, Effect::Assign { worker: on, .. } if *on == worker)));
+/// // A worker of 4 cores and 8 GiB comes, and a job of one core.
+/// let worker = scheduler.join(0, "w1".parse()?, Capabilities::new(4000, 8 << 30), &mut effects)?;
+/// scheduler.submit(1, Submission::new(JobId::from_u64(1), Demand::new("physics".parse()?)), &mut effects)?;
+/// // A round places what fits …
+/// assert_eq!(scheduler.round(2, u32::MAX, &mut effects).placed, 1);
+/// let placement = effects.iter().find_map(Effect::placement).ok_or("there is room")?;
+/// assert_eq!(placement.worker, worker);
+/// // … and what ends makes room for the next one.
+/// scheduler.finish(3, placement, Outcome::Succeeded, &mut effects)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -265,7 +250,11 @@ impl Scheduler {
     /// The configuration makes no sense.
     pub fn new(config: Config, seed: u64) -> Result<Self, EventError> {
         config.check()?;
-        Ok(Self {
+        Ok(Self::empty(config, seed))
+    }
+
+    fn empty(config: Config, seed: u64) -> Self {
+        Self {
             config,
             seed,
             now: 0,
@@ -333,11 +322,27 @@ impl Scheduler {
             reservations_due: Vec::new(),
             fleet_moved: false,
             preference_scores: vec![Vec::new()],
-        })
+        }
     }
 
     /// Takes an event. Places nothing: that is what [`Scheduler::round`] is for. `now` is in monotonic milliseconds; a time
-    /// before one that was seen counts as that one.
+    /// before one that was seen counts as that one. Of what answers are needed for, [`Scheduler::submit`],
+    /// [`Scheduler::join`] and [`Scheduler::finish`] do the same and give them.
+    ///
+    /// ```
+    /// use orlop_scheduler::prelude::*;
+    ///
+    /// let mut scheduler = Scheduler::new(Config::without_timeouts(), 7)?;
+    /// let mut effects = Vec::new();
+    /// let worker = scheduler.join(0, "w1".parse()?, Capabilities::new(4000, 8 << 30), &mut effects)?;
+    /// scheduler.submit(0, Submission::new(JobId::from_u64(1), Demand::new("physics".parse()?)), &mut effects)?;
+    /// // A worker that is cordoned gets no work.
+    /// scheduler.apply(0, Event::Cordon { worker }, &mut effects)?;
+    /// assert_eq!(scheduler.round(0, u32::MAX, &mut effects).placed, 0);
+    /// scheduler.apply(1, Event::Uncordon { worker }, &mut effects)?;
+    /// assert_eq!(scheduler.round(1, u32::MAX, &mut effects).placed, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// Costs: a submit and a message about an attempt, logarithmic in queues and tenants; a heartbeat, constant; a cancel,
     /// linear in what it cancels, ranges of elements that never started counting as one.
@@ -347,8 +352,8 @@ impl Scheduler {
     pub fn apply(&mut self, now: u64, event: Event, effects: &mut Vec<Effect>) -> Result<(), EventError> {
         self.now = self.now.max(now);
         match event {
-            Event::Submit { job, spec, gate } => self.submit(job, &spec, gate, None, effects),
-            Event::SubmitArray { job, spec, gate, array } => self.submit(job, &spec, gate, Some(array), effects),
+            Event::Submit { job, spec, gate } => self.submitted(job, &spec, gate, None, effects),
+            Event::SubmitArray { job, spec, gate, array } => self.submitted(job, &spec, gate, Some(array), effects),
             Event::Cancel { job, elements } => self.cancel(job, elements, effects),
             Event::TenantChanged { tenant, settings } => self.tenant_changed(tenant, settings),
             Event::QuotaChanged { tenant, quota } => self.quota_changed(tenant, quota),
@@ -357,7 +362,7 @@ impl Scheduler {
                 self.fire(effects);
                 Ok(())
             }
-            Event::WorkerDeclared { id } => self.declared(id, effects),
+            Event::WorkerDeclared { id } => self.declare(id, effects).map(drop),
             Event::Registered { worker, capabilities } => self.registered(worker, capabilities, effects),
             Event::Connected { worker, kept } => self.connected(worker, &kept, effects),
             Event::Updated { worker, capabilities } => self.updated(worker, capabilities, effects),
@@ -379,7 +384,7 @@ impl Scheduler {
             Event::Rejected { attempt, worker, permanent } => self.rejected(attempt, worker, permanent, effects),
             Event::Started { attempt, worker } => self.started(attempt, worker, effects),
             Event::Result { attempt, worker, outcome, ran_ms } => {
-                self.result(attempt, worker, (outcome, ran_ms), effects)
+                self.result(attempt, worker, (outcome, ran_ms), effects).map(drop)
             }
             Event::Revoked { attempt, worker } => self.revoked(attempt, worker, effects),
         }

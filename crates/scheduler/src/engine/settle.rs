@@ -41,7 +41,7 @@ impl Scheduler {
                 self.line_up(task.job);
             }
             JobState::Backoff => self.timers.set(life.due, Timer::Backoff(task, self.jobs.generation(task.job))),
-            _ if to.is_terminal() => self.finish(task, life, reason, effects),
+            _ if to.is_terminal() => self.end_task(task, life, reason, effects),
             _ => {}
         }
         let waits = matches!(to, JobState::Queued | JobState::Backoff);
@@ -123,7 +123,7 @@ impl Scheduler {
     }
 
     /// A task is final: publish it, and its job if that was the last.
-    fn finish(&mut self, task: Task, life: Life, reason: Reason, effects: &mut Vec<Effect>) {
+    fn end_task(&mut self, task: Task, life: Life, reason: Reason, effects: &mut Vec<Effect>) {
         let (part, tenant) = (self.part_of(task), self.tenant_of(task.job));
         let Some(job) = self.jobs.get(task.job) else { return };
         let (id, array) = (job.id, job.array);

@@ -92,7 +92,7 @@ impl Scheduler {
             None if revoking || attempt.ahead => self.revoke(slot, effects),
             // Whoever is suspect is not waited for: time runs again.
             _ if attempt.state == AttemptState::Assigned => {
-                self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
+                self.await_acceptance(slot);
             }
             _ => {}
         }

@@ -43,10 +43,6 @@ impl Timers {
         self.heap.push(Reverse((at, timer)));
     }
 
-    pub(super) fn await_acceptance(&mut self, now: u64, slot: u32, generation: u32) {
-        self.unaccepted.push_back((now, slot, generation));
-    }
-
     fn due(&mut self, now: u64) -> Option<(u64, Timer)> {
         let Reverse((at, timer)) = *self.heap.peek()?;
         (at <= now).then(|| {
@@ -65,6 +61,13 @@ impl Scheduler {
         let accept = self.timers.unaccepted.front();
         let accept = accept.map(|(at, ..)| at.saturating_add(self.config.accept_timeout));
         heap.into_iter().chain(accept).min()
+    }
+
+    /// An attempt is to be accepted in time. Without a time limit nothing is noted of it, since it may never be.
+    pub(super) fn await_acceptance(&mut self, slot: u32) {
+        if self.config.accept_timeout < u64::MAX {
+            self.timers.unaccepted.push_back((self.now, slot, self.attempts.generation(slot)));
+        }
     }
 
     /// Does everything that is due.

@@ -24,7 +24,7 @@ impl Scheduler {
         self.worker_ids.get(id).map(|worker| self.key_of(*worker))
     }
 
-    pub(super) fn declared(&mut self, id: WorkerId, effects: &mut Vec<Effect>) -> Result<(), EventError> {
+    pub(super) fn declare(&mut self, id: WorkerId, effects: &mut Vec<Effect>) -> Result<WorkerKey, EventError> {
         // Of ids that are forgotten only the greatest incarnation is known: none may come twice.
         let mut incarnation = self.forgotten.saturating_add(1);
         if let Some(known) = self.worker_ids.get(&id).and_then(|worker| self.workers.get(*worker)) {
@@ -39,7 +39,7 @@ impl Scheduler {
         let (worker, revision, reason) = (self.key_of(number), self.next_revision(), WorkerReason::Plain);
         effects.push(Effect::WorkerChanged { worker, from: None, to: WorkerState::Creating, reason, revision });
         self.arm(number);
-        Ok(())
+        Ok(worker)
     }
 
     /// The error of an event that a worker's state does not take.
@@ -229,10 +229,12 @@ impl Scheduler {
 
     /// Capacity by what a worker offers; makes new dimensions known, in place of those that nobody needs any more if they are many.
     fn know_dims(&mut self, number: u32, offer: &Capabilities) -> Result<Amounts, EventError> {
-        let worker = self.key_of(number);
         let spare = if self.dims.is_short(offer) { self.spare_dims(number) } else { Vec::new() };
         let total = self.dims.capacity(offer, &spare);
-        let (total, new) = total.map_err(|name| EventError::Dimensions { worker, name })?;
+        let (total, new) = match total {
+            Ok(known) => known,
+            Err(name) => return Err(EventError::Dimensions { worker: self.worker(number)?.id.clone(), name }),
+        };
         self.table.widen(self.dims.len());
         self.table.set_units(self.dims.units());
         if new || self.table_dims != self.dims.len() {
@@ -250,7 +252,7 @@ impl Scheduler {
     }
 
     /// Dimensions that no worker but one that changes offers, nor any attempt holds. Cost: linear in workers and attempts.
-    fn spare_dims(&self, but: u32) -> Vec<usize> {
+    pub(super) fn spare_dims(&self, but: u32) -> Vec<usize> {
         let mut used: BTreeSet<usize> = BTreeSet::new();
         for (_, worker) in self.workers.iter().filter(|(number, worker)| *number != but && !worker.state.is_terminal())
         {

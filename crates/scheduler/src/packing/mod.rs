@@ -91,6 +91,22 @@ pub struct Packing {
 ///
 /// Complexity: [`Rule`] and [`lower_bounds`] say it of their parts; the local search is linear in the moves.
 ///
+/// ```
+/// use orlop_scheduler::packing::{Items, Options, PackError, pack};
+///
+/// let mut items = Items::new(1)?;
+/// for size in [6, 5, 4, 3, 2] {
+///     items.push(&[size])?;
+/// }
+/// let packing = pack(&items, &[10], Options::new().seed(7))?;
+/// assert_eq!((packing.bins, packing.lower_bound), (2, 2));
+/// // Nobody could do with fewer, and whoever is in the first bin fits there.
+/// let first = [6, 5, 4, 3, 2].iter().zip(&packing.bin_of).filter(|(_, bin)| **bin == 0).map(|(size, _)| size);
+/// assert_eq!(first.sum::<u64>(), 10);
+/// assert!(matches!(pack(&items, &[5], Options::new()), Err(PackError::Oversize { .. })));
+/// # Ok::<(), PackError>(())
+/// ```
+///
 /// # Errors
 /// An item larger than a bin, demand where the capacity is zero, a capacity of another shape, or demands whose sum is no
 /// `u64`.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panic")]
 
+mod embedding;
+mod fleet_columns;
 mod online;
 mod packing;
 mod packing_fleet;

@@ -59,7 +59,7 @@ fn a_worker_beyond_sixteen_dimensions_is_refused_and_uses_nothing_up() {
     let worker = fixture.scheduler.worker_key(&"w2".parse().unwrap()).unwrap();
     let registered = |offer: Capabilities| Event::Registered { worker, capabilities: offer.into() };
     let error = fixture.apply(registered(with_extras(11..14))).unwrap_err();
-    insta::assert_snapshot!(error, @"worker w1.0: no column is left for `x13`: the fleet has 13 kinds of GPUs and extras; advertise fewer");
+    insta::assert_snapshot!(error, @"worker `w2`: no column is left for `x13`: the fleet has 13 kinds of GPUs and extras; advertise fewer");
     assert_eq!(error.class(), Class::Capacity);
     assert_eq!(fixture.scheduler.worker_view(worker).unwrap().state, WorkerState::Creating, "it may try again");
     // A worker that has its place may not grow beyond either, and keeps what it had.
