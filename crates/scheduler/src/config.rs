@@ -51,7 +51,7 @@ impl Policy {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Config {
-    /// How workers are chosen.
+    /// How workers are chosen, unless by a [rule of the user's own](crate::engine::PlacementPolicy).
     #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     pub policy: Policy,
     /// The most jobs of a class that are placed by one ranking, 1 to 1024.

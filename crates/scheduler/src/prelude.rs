@@ -15,7 +15,7 @@ pub use orlop_core::task::{StartMode, TaskRef};
 
 pub use crate::config::{Config, Policy};
 pub use crate::effect::{Effect, Refusal};
-pub use crate::engine::{Admitted, RoundStats, Scheduler};
+pub use crate::engine::{Admitted, PlacementPolicy, Room, RoundStats, Scheduler, Site};
 pub use crate::error::{EventError, SubmitError};
 pub use crate::event::{
     ArraySpec, Capabilities, Departure, Event, GpuDevices, Outcome, Quota, StartWindow, Submission, TenantSettings,

@@ -171,7 +171,7 @@ impl Scheduler {
             request: room.request,
             tenant: turn.tenant,
         };
-        if self.config.policy == Policy::Spread {
+        if self.policy() == Policy::Spread {
             while missing(&targets) > 0 && !rooms.is_empty() {
                 for room in &mut rooms {
                     if missing(&targets) > 0 {

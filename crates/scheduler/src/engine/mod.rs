@@ -36,6 +36,7 @@ mod round;
 mod rows;
 mod sanity;
 mod settle;
+mod site;
 mod snapshot;
 mod starvation;
 mod sync;
@@ -80,6 +81,8 @@ use record::{Array, Attempt, Job, Past, Spec, Task, Worker};
 use reserve::Reservation;
 pub use round::RoundStats;
 pub use rows::MemberEnd;
+use site::OwnPolicy;
+pub use site::{PlacementPolicy, Room, Site};
 pub use snapshot::Snapshot;
 use timer::{Timer, Timers};
 pub use view::{FleetUse, JobView, ResourceUse, TenantView, WorkerView};
@@ -106,6 +109,8 @@ pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scheduler {
     config: Config,
+    #[serde(skip)]
+    own_policy: OwnPolicy,
     seed: u64,
     now: u64,
     revision: u64,
@@ -256,6 +261,7 @@ impl Scheduler {
     fn empty(config: Config, seed: u64) -> Self {
         Self {
             config,
+            own_policy: OwnPolicy::default(),
             seed,
             now: 0,
             revision: 0,

@@ -3,10 +3,11 @@
 
 use super::Scheduler;
 use super::assign::Target;
+use crate::class::Request;
 use crate::config::Policy;
 use crate::effect::Effect;
 use crate::queue::{Key, LaneEntry};
-use crate::score::{self, Candidate, Search, Shortlist};
+use crate::score::{self, Candidate, Scorer, Search, Shortlist};
 use crate::table::NONE;
 
 /// What a round did.
@@ -134,7 +135,7 @@ impl Scheduler {
         }
         let band = best?;
         let tenant = tenants[band];
-        let entry = match self.config.policy {
+        let entry = match self.policy() {
             Policy::DotProduct => self.suited(tenant, band)?,
             _ => self.tenants.get(tenant as usize)?.lanes.get(band)?.first(&self.open_classes)?,
         };
@@ -192,7 +193,7 @@ impl Scheduler {
         self.numbers = numbers;
         let fill = (1.0 / (256.0 * share)) as u32;
         let most = self.config.run_max.min(limit).min(fill.max(1)).min(u32::try_from(room).unwrap_or(u32::MAX));
-        let most = if self.config.policy.fills() { most } else { most.min(1) };
+        let most = if self.fills() { most } else { most.min(1) };
         let placed = match (most, gang) {
             (0, _) => Some(0),
             (_, 0) => self.place_run(turn, most, &allowed, effects),
@@ -309,9 +310,15 @@ impl Scheduler {
         let Some(class) = self.classes.get(number) else { return };
         let avoid = self.workers.get(avoid).map_or(NONE, |worker| worker.place);
         let score = |kind: u32| self.preference_score(preferences, kind);
-        let balance = |place: u32| self.balance(preferences, class, place);
+        let balance = |place: u32, _: &Request| self.balance(preferences, class, place);
+        let own = |place: u32, request: &Request| self.own_score(preferences, class, place, request);
+        let scorer: Option<Scorer<'_>> = match self.policy() {
+            Policy::Balanced if self.has_own_policy() => Some(&own),
+            Policy::Balanced => Some(&balance),
+            _ => None,
+        };
         let search = Search {
-            policy: self.config.policy,
+            policy: self.policy(),
             class,
             numbers,
             requests: &self.requests,
@@ -320,7 +327,7 @@ impl Scheduler {
             run,
             avoid,
             preference: (preferences != 0).then_some(&score),
-            balance: (self.config.policy == Policy::Balanced).then_some(&balance),
+            scorer,
         };
         let mut look = |search: &Search<'_>, found: &mut Shortlist| {
             if class.refused {

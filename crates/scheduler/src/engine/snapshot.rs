@@ -21,10 +21,12 @@ pub struct Snapshot {
 }
 
 impl Scheduler {
-    /// The state as it is. Cost: linear in jobs, attempts, workers and classes, elements of arrays by ranges.
+    /// The state as it is, without the [policy of the user's own](Scheduler::set_placement_policy). Cost: linear in jobs, attempts, workers and classes, elements of arrays by ranges.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot { version: VERSION, state: self.clone() }
+        let mut state = self.clone();
+        state.set_placement_policy(None);
+        Snapshot { version: VERSION, state }
     }
 
     /// The scheduler that a snapshot was taken of, under a configuration that may be another. Nothing of the snapshot is

@@ -119,7 +119,7 @@ impl Scheduler {
     /// The score of a place under `balanced`, least is best, in 16-bit fixed point: 1 less the drawn score
     /// 0.40·(0.6·fit(cpu) + 0.4·fit(memory)) + 0.30·load + 0.20·health + 0.10·preference.
     pub(super) fn balance(&self, preferences: u32, class: &Class, place: u32) -> u32 {
-        debug_assert!(self.config.policy == Policy::Balanced, "only `balanced` asks");
+        debug_assert!(self.policy() == Policy::Balanced, "only `balanced` and policies of users ask");
         let Some(worker) = self.workers.get(self.table.owner(place)) else { return u32::MAX };
         let request = class.requests.first().and_then(|number| self.requests.get(*number));
         let use_of = |dim: usize| {

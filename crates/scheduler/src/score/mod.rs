@@ -81,6 +81,31 @@ fn block_scores(policy: Policy, table: &Table, block: usize, request: &Request, 
     scores
 }
 
+/// The score of one place, as [`block_scores`] has it.
+pub(crate) fn of_place(policy: Policy, table: &Table, place: u32, request: &Request, scale: &Scale) -> u32 {
+    let (mut squares, mut sum, mut most, mut least) = (0.0_f32, 0.0_f32, 0.0_f32, f32::INFINITY);
+    for (dim, amount) in &request.ranked {
+        let dim = usize::from(*dim);
+        let scale = scale.get(dim).copied().unwrap_or(0.0);
+        let rest = table.free(dim, place).wrapping_sub(*amount) as f32 * scale;
+        squares += rest * rest;
+        sum += rest;
+        most = if rest > most { rest } else { most };
+        least = if rest < least { rest } else { least };
+    }
+    let score = match policy {
+        Policy::FirstFit => 0.0,
+        Policy::MostAllocated => sum,
+        Policy::Spread => SPREAD_TOP - if least < SPREAD_TOP { least } else { SPREAD_TOP },
+        Policy::BestFit | Policy::DotProduct | Policy::Balanced => {
+            let score = squares.sqrt() + (most - least);
+            let foreign = request.foreign.iter().map(|dim| table.free(usize::from(*dim), place).max(0) as f32);
+            foreign.fold(score, |score, free| score + free)
+        }
+    };
+    fixed(score)
+}
+
 /// Above any rest that matters for `spread`, in mean workers: its score is this less the least rest.
 const SPREAD_TOP: f32 = 128.0;
 
@@ -130,9 +155,12 @@ pub(crate) struct Search<'a> {
     pub(crate) avoid: u32,
     /// What a kind scores by the preferences of the jobs, if they have any.
     pub(crate) preference: Option<&'a dyn Fn(u32) -> u32>,
-    /// The score of a place under `balanced`.
-    pub(crate) balance: Option<&'a dyn Fn(u32) -> u32>,
+    /// What scores a place and a request vector where no bound is known: under `balanced`, and by users' own policies.
+    pub(crate) scorer: Option<Scorer<'a>>,
 }
+
+/// A score of a place and a request vector that fits it; least is best.
+pub(crate) type Scorer<'a> = &'a dyn Fn(u32, &Request) -> u32;
 
 /// A worker that fits, in order of choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -284,7 +312,7 @@ impl Search<'_> {
             }
         }
         if let Some(last) = found.last(self.run)
-            && self.balance.is_none()
+            && self.scorer.is_none()
         {
             let bound = fixed(bound(self.policy, table, block, request, self.scale));
             let number = u32::try_from(block).unwrap_or(NONE);
@@ -310,8 +338,8 @@ impl Search<'_> {
             let lane = fits.trailing_zeros();
             fits &= fits - 1;
             let place = first + lane;
-            let score = match self.balance {
-                Some(balance) => balance(place),
+            let score = match self.scorer {
+                Some(scorer) => scorer(place, request),
                 None => fixed(scores.get(lane as usize).copied().unwrap_or(0.0)),
             };
             if score > worst || place == self.avoid || !self.class.sees(table.kind(place)) {

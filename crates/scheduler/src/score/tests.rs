@@ -144,7 +144,7 @@ proptest! {
                     run: if policy.fills() { case.run } else { 1 },
                     avoid: 70,
                     preference: (preferred && policy != Policy::FirstFit).then_some(&score),
-                    balance: None,
+                    scorer: None,
                 };
                 let (mut skipping, mut plain) = (Shortlist::default(), Shortlist::default());
                 search.everywhere(&fleet.table, &mut skipping, &mut Vec::new());
@@ -168,6 +168,8 @@ proptest! {
                     let place = (block * 64 + lane) as u32;
                     if known.open >> lane & 1 == 1 && fleet.table.hosts(place, &request.need) > 0 {
                         prop_assert!(bound <= *score, "{policy:?}: {bound} above {score}");
+                        let alone = super::of_place(policy, &fleet.table, place, request, &scale);
+                        prop_assert_eq!(alone, super::fixed(*score), "{:?}", policy);
                     }
                 }
             }

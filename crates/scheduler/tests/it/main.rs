@@ -5,6 +5,7 @@
 mod embedding;
 mod fleet_columns;
 mod online;
+mod own_policy;
 mod packing;
 mod packing_fleet;
 mod packing_types;
