@@ -129,6 +129,22 @@ fn packing_answers_how_many_which_and_how_much_fits() {
 }
 
 #[test]
+fn a_fleet_of_three_runs_twenty_jobs_within_quotas_and_gpus() {
+    let said = output(env!("CARGO_BIN_EXE_placement"), &[]);
+    assert_eq!(said, output(env!("CARGO_BIN_EXE_placement"), &[]), "simulated time has no chance in it");
+    let of = |number: u64| -> Vec<&str> {
+        let word = format!(" job {number:>2} ");
+        said.lines().filter(|line| line.contains(&word)).collect()
+    };
+    for number in 1..=20 {
+        let [start, end] = of(number)[..] else { panic!("job {number}: {said}") };
+        assert!(start.contains("starts on ") && end.ends_with("ends"), "{start} {end}");
+        assert!(number % 5 != 0 || start.ends_with("gpu-1"), "{start}");
+    }
+    assert!(said.lines().last().is_some_and(|line| line.starts_with("all is done after ")), "{said}");
+}
+
+#[test]
 fn policies_are_reported_by_refusals_utilisation_and_stranded_share() {
     let arguments = ["--workers", "20", "--jobs", "1500", "--seeds", "1", "--loads", "1.1"].map(Path::new);
     let said = output(env!("CARGO_BIN_EXE_online_report"), &arguments);
