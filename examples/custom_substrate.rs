@@ -1,5 +1,6 @@
-//! A substrate of one's own: steps are functions of this program. The host drives the same engine as everywhere; only what
-//! an attempt is differs. Substrates for real use prove themselves with `orlop_core::testing::substrate_suite`.
+//! A substrate of one's own, here of plain functions; `orlop::durable::Functions` is one for real use. The host drives the same
+//! engine as everywhere; only what an attempt is differs. Substrates prove themselves with
+//! `orlop_core::testing::substrate_suite`.
 
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
@@ -10,14 +11,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use orlop::host::flow::{Clock, FlowHost, HostParts, Submission, SystemClock};
-use orlop_core::attempt::{AttemptEnd, AttemptKey, AttemptSpec, EndResult, FileValue};
+use orlop_core::attempt::{AttemptEnd, AttemptKey, AttemptSpec, EndResult};
 use orlop_core::error::Problem;
 use orlop_core::ports::substrate::{AttemptReport, FlowOwner, Substrate};
 use orlop_core::spec::flow::ResourceTemplates;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::testing::MemoryJournal;
 use orlop_dag::manifest::{Limits, Options, read};
-use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// What a step does: gives the value of its outputs, or says why it failed.
@@ -48,12 +48,6 @@ impl Functions {
     }
 }
 
-fn end(result: EndResult) -> AttemptEnd {
-    let ended_at = SystemClock.now();
-    let document = json!({"status": {"succeeded": u8::from(result == EndResult::Succeeded)}});
-    AttemptEnd { result, document, failed_pods: Vec::new(), files: Vec::new(), artifacts: Vec::new(), ended_at }
-}
-
 #[async_trait]
 impl Substrate for Functions {
     async fn ensure_resources(&self, _: &FlowOwner, _: &ResourceTemplates) -> Result<Vec<ObjectReference>, Problem> {
@@ -66,12 +60,11 @@ impl Substrate for Functions {
         let ended = self.known().get(&spec.key).cloned();
         let ended = ended.unwrap_or_else(|| match self.work.get(&*spec.key.step).map(|work| work(&spec)) {
             Some(Ok(value)) => {
-                let files = spec.output_files.iter().map(|file| &file.name);
-                let files = files.map(|name| FileValue { name: name.clone(), content: Ok(value.clone()) }).collect();
-                AttemptEnd { files, ..end(EndResult::Succeeded) }
+                let end = AttemptEnd::succeeded(SystemClock.now());
+                spec.output_files.iter().fold(end, |end, file| end.file(&file.name, &value))
             }
-            Some(Err(message)) => end(EndResult::Failed { reason: "NonZeroExit".into(), message }),
-            None => end(EndResult::Failed { reason: "NonZeroExit".into(), message: "no such function".into() }),
+            Some(Err(message)) => AttemptEnd::failed("NonZeroExit", message, SystemClock.now()),
+            None => AttemptEnd::failed("NonZeroExit", "no such function", SystemClock.now()),
         });
         self.known().insert(spec.key.clone(), ended.clone());
         // Nothing waits between the report and the return, so nobody hears of the end first.
@@ -80,13 +73,21 @@ impl Substrate for Functions {
     }
 
     async fn adopt(&self, spec: AttemptSpec) -> Result<(), Problem> {
-        let ended = self.known().get(&spec.key).cloned().unwrap_or_else(|| end(EndResult::Lost));
+        let ended = self
+            .known()
+            .get(&spec.key)
+            .cloned()
+            .unwrap_or_else(|| AttemptEnd::without_job(EndResult::Lost, SystemClock.now()));
         self.report(&spec.key, ended);
         Ok(())
     }
 
     async fn cancel(&self, key: &AttemptKey, _grace: Option<Duration>) -> Result<(), Problem> {
-        let ended = self.known().get(key).cloned().unwrap_or_else(|| end(EndResult::Cancelled));
+        let ended = self
+            .known()
+            .get(key)
+            .cloned()
+            .unwrap_or_else(|| AttemptEnd::without_job(EndResult::Cancelled, SystemClock.now()));
         self.report(key, ended);
         Ok(())
     }

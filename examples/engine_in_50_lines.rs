@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use orlop_core::effect::FlowEffect;
 use orlop_core::event::FlowEvent;
 use orlop_core::spec::meta::ObjectReference;
@@ -19,7 +19,7 @@ use orlop_dag::plan::Plan;
 fn main() -> Result<()> {
     let manifest = read("diamond.yaml", include_str!("flows/diamond.yaml"), &Options::new(Limits::elsewhere()))?;
     let flow = manifest.manifests.first().context("the file holds a flow")?.flow.clone();
-    let plan = Plan::build(Arc::new(flow.spec)).map_err(|errors| anyhow!("no plan: {errors:?}"))?;
+    let plan = Plan::build(Arc::new(flow.spec))?;
     let meta = FlowMeta { uid: "example".into(), name: flow.metadata.name, ..FlowMeta::default() };
 
     let (mut effects, mut number) = (Vec::new(), 0);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use orlop_core::attempt::StepIndex;
 use orlop_dag::manifest::{Limits, Options, read};
 use orlop_dag::plan::Plan;
@@ -22,7 +22,7 @@ fn main() -> Result<()> {
     }
     for manifest in &reading.manifests {
         let spec = Arc::new(manifest.flow.spec.clone());
-        let plan = Plan::build(spec).map_err(|errors| anyhow!("{file} cannot be planned: {errors:?}"))?;
+        let plan = Plan::build(spec).with_context(|| format!("{file} cannot be planned"))?;
         show(&plan);
     }
     Ok(())

@@ -7,8 +7,6 @@ use std::process::ExitCode;
 
 use clap::Command;
 
-#[cfg(not(all(feature = "fleet", target_os = "linux")))]
-use crate::host::local::SUPERVISOR;
 use crate::{cli, features};
 
 /// Runs a role with the arguments of a program.
@@ -83,8 +81,8 @@ fn helper(arguments: Vec<OsString>) -> ExitCode {
 #[must_use]
 pub fn main() -> ExitCode {
     #[cfg(not(all(feature = "fleet", target_os = "linux")))]
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == SUPERVISOR) {
-        return orlop_cloud::runtime::process::supervisor::main();
+    if let Some(code) = crate::host::local::init() {
+        return code;
     }
     #[cfg(all(feature = "fleet", target_os = "linux"))]
     if let Some(code) = crate::host::worker::roles::play() {

@@ -16,6 +16,8 @@ pub mod artifact;
 pub mod bus;
 #[cfg(feature = "provision")]
 pub mod catalog;
+#[cfg(feature = "clock")]
+pub mod clock;
 pub mod download;
 pub mod durable;
 pub mod exit;

@@ -1,6 +1,7 @@
 //! One execution of a step: how it is addressed, what it is told to do and how it ended. Owns the values that travel
 //! between a flow's host and a substrate; never starts anything.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,14 +83,28 @@ pub struct AttemptSpec {
     /// Name of the Job or container.
     pub job_name: String,
     /// The `batch/v1` Job: parameters substituted, claims rewritten, names, labels and annotations set. Secrets stand in
-    /// it as `secretKeyRef` only.
+    /// it as `secretKeyRef` only. Null where the step has no template.
     pub template: Arc<Value>,
+    /// What a step without a template works on: only substrates that [run functions](crate::ports::substrate::Substrate::runs_functions)
+    /// are given one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<FunctionInput>,
     /// Artifacts to deliver before the command starts.
     pub inputs: Vec<ArtifactDelivery>,
     /// Files whose contents are output parameters.
     pub output_files: Vec<OutputFile>,
     /// Artifacts to collect after success.
     pub output_artifacts: Vec<ArtifactCollection>,
+}
+
+/// What an attempt of a step without a template is given: the values that placeholders of a template would stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionInput {
+    /// Parameters of the flow and of the step, by name; those of the step count. Secrets are not among them.
+    pub parameters: BTreeMap<String, String>,
+    /// The item, of an instance of a fan-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<Value>,
 }
 
 /// An artifact to deliver.
@@ -184,6 +199,45 @@ impl AttemptEnd {
             artifacts: Vec::new(),
             ended_at,
         }
+    }
+
+    /// The end of an attempt that did its work; outputs are added by [`AttemptEnd::file`].
+    ///
+    /// ```
+    /// use orlop_core::attempt::AttemptEnd;
+    /// use orlop_core::time::Time;
+    /// let end = AttemptEnd::succeeded(Time::from_millis(5)).file("year", "2026");
+    /// assert_eq!(end.document["status"]["succeeded"], 1);
+    /// assert_eq!(end.files[0].content.as_deref(), Ok("2026"));
+    /// ```
+    #[must_use]
+    pub fn succeeded(ended_at: Time) -> Self {
+        let document = json!({ "apiVersion": "batch/v1", "kind": "Job", "status": { "succeeded": 1, "completionTime": ended_at.to_string() } });
+        Self { document, ..Self::without_job(EndResult::Succeeded, ended_at) }
+    }
+
+    /// The end of an attempt that failed: one word and a sentence.
+    ///
+    /// ```
+    /// use orlop_core::attempt::{AttemptEnd, EndResult};
+    /// use orlop_core::time::Time;
+    /// let end = AttemptEnd::failed("NonZeroExit", "exit code 1", Time::from_millis(5));
+    /// assert!(matches!(end.result, EndResult::Failed { reason, .. } if reason == "NonZeroExit"));
+    /// ```
+    #[must_use]
+    pub fn failed(reason: impl Into<String>, message: impl Into<String>, ended_at: Time) -> Self {
+        let document = json!({ "apiVersion": "batch/v1", "kind": "Job", "status": { "failed": 1 } });
+        let result = EndResult::Failed { reason: reason.into(), message: message.into() };
+        Self { document, ..Self::without_job(result, ended_at) }
+    }
+
+    /// The same end with the content of an output file, by the name of the output. What is longer than an output may be
+    /// ([`OUTPUT_VALUE_MAX`]) is said to be too large.
+    #[must_use]
+    pub fn file(mut self, name: impl Into<String>, content: impl Into<String>) -> Self {
+        let content = Some(content.into()).filter(|text| text.len() <= OUTPUT_VALUE_MAX).ok_or(FileTrouble::TooLarge);
+        self.files.push(FileValue { name: name.into(), content });
+        self
     }
 }
 

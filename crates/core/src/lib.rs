@@ -24,6 +24,7 @@ pub mod name;
 pub mod named;
 #[cfg(feature = "ports")]
 pub mod ports;
+pub mod prelude;
 pub mod quantity;
 pub mod rate;
 pub mod resource;

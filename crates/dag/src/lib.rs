@@ -17,12 +17,8 @@ pub mod gate;
 pub mod manifest;
 pub mod params;
 pub mod plan;
+pub mod prelude;
 pub mod repeat;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod when;
-
-/// The example of the documents.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/library.md")]
-struct LibraryPage;

@@ -1,8 +1,5 @@
 //! Where work runs: which job goes to which worker, and when.
 //!
-//! Begin with [`engine::Scheduler`]: hand it jobs and workers as [`event::Event`]s and get decisions as [`effect::Effect`]s;
-//! [`engine::Scheduler::explain`] says why a job waits, [`engine::Scheduler::demand`] what the fleet lacks. [`packing`] packs
-//! offline, with its bounds. Each of these has an example that runs as it stands.
 //! ```
 //! use orlop_scheduler::prelude::*;
 //!
@@ -34,8 +31,8 @@
 //! Begin with [`engine::Scheduler`] and the names of the [`prelude`]. [`engine::Scheduler::submit`],
 //! [`engine::Scheduler::join`] and [`engine::Scheduler::finish`] are the calls of a program that runs the jobs itself; everything
 //! that can happen is an [`event::Event`], and everything that is to be done an [`effect::Effect`].
-//! [`engine::Scheduler::explain`] says why a job waits, [`engine::Scheduler::demand`] what the fleet lacks.
-//! Each of these, and each way to pack, has an example that runs as it stands.
+//! [`engine::Scheduler::explain`] says why a job waits, [`engine::Scheduler::demand`] what the fleet lacks. [`packing`] packs
+//! offline, with its bounds. Each of these, and each way to pack, has an example that runs as it stands.
 //!
 //! Pure, like `orlop_core` and `orlop_dag`: no async runtime, no I/O, no clock, no randomness, no global state. It knows
 //! resources and workers; it never knows flows.

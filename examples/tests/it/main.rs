@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panic")]
 
 mod discovery;
+mod durable;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,12 +4,14 @@
 pub mod client_token;
 #[cfg(feature = "kube")]
 pub mod cluster;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "run"))]
 pub mod concurrency_key;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "run"))]
 pub mod control;
 pub mod flow;
+#[cfg(feature = "run")]
 pub mod home;
+#[cfg(feature = "run")]
 pub mod local;
 #[cfg(feature = "kube")]
 pub mod operator;

@@ -2,7 +2,6 @@
 //! pods: processes or containers.
 
 mod blocking;
-pub mod clock;
 pub mod confidential;
 #[cfg(feature = "docker")]
 pub mod docker;

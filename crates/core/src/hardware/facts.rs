@@ -39,6 +39,23 @@ pub struct HardwareFacts {
     pub taints: Vec<Taint>,
 }
 
+impl HardwareFacts {
+    /// A machine without devices.
+    #[must_use]
+    pub const fn new(arch: Arch, cpu_milli: CpuMilli, memory_bytes: Bytes) -> Self {
+        Self {
+            arch,
+            cpu_milli,
+            memory_bytes,
+            disk_bytes: Bytes::ZERO,
+            gpus: Vec::new(),
+            tees: BTreeSet::new(),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+        }
+    }
+}
+
 /// A device of such a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -8,6 +8,29 @@ use crate::spec::flow::JobFlow;
 use crate::time::Time;
 
 /// A durable journal of flows: per flow its object, at most one snapshot, and the events after it.
+///
+/// `orlop_core::testing::journal_suite` (feature `testing`) checks one of your own.
+///
+/// ```
+/// use orlop_core::ports::journal::{FlowRecord, JournalEntry};
+/// use orlop_core::prelude::*;
+///
+/// async fn write(journal: &dyn FlowJournal) -> Result<(), Problem> {
+///     let flow = JobFlow::new("nightly", FlowSpec::new([Step::new("a")]));
+///     let (uid, created_at) = ("6d0d7a5e".to_owned(), Time::EPOCH);
+///     journal.create(&FlowRecord { uid, flow, created_at, options: serde_json::Value::Null }).await?;
+///     let entry = JournalEntry { now: Time::EPOCH, event: r#"{"type":"admit"}"#.to_owned() };
+///     journal.append("6d0d7a5e", 0, &[entry.clone()]).await?;
+///     // Somebody who does not know of the first entry is told so.
+///     let late = journal.append("6d0d7a5e", 0, &[entry]).await;
+///     assert_eq!(late.unwrap_err().class, Class::Conflict);
+///     assert_eq!(journal.load("6d0d7a5e").await?.last, 1);
+///     Ok(())
+/// }
+/// # #[cfg(feature = "testing")]
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap()
+/// #     .block_on(write(&orlop_core::testing::MemoryJournal::new())).unwrap();
+/// ```
 #[async_trait]
 pub trait FlowJournal: Send + Sync {
     /// Writes a new flow down, durably.

@@ -15,9 +15,83 @@ use crate::time::Time;
 /// A place where attempts run: local processes, Docker, a fleet, Kubernetes.
 ///
 /// Every call is idempotent under its key. A host may crash at any moment and call again with the same key: the
-/// substrate then adopts what exists.
+/// substrate then adopts what exists. `orlop_core::testing::substrate_suite` (feature `testing`) checks one of your own.
+///
+/// A substrate whose attempts end at once, and that forgets none of them:
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Mutex;
+/// use std::time::Duration;
+///
+/// use async_trait::async_trait;
+/// use orlop_core::ports::substrate::FlowOwner;
+/// use orlop_core::prelude::*;
+/// use orlop_core::spec::flow::ResourceTemplates;
+/// use orlop_core::spec::meta::ObjectReference;
+///
+/// #[derive(Default)]
+/// struct AtOnce {
+///     ended: Mutex<BTreeMap<AttemptKey, AttemptEnd>>,
+///     reports: Mutex<Vec<AttemptReport>>,
+/// }
+///
+/// impl AtOnce {
+///     fn report(&self, key: &AttemptKey, otherwise: EndResult) {
+///         let ended = self.ended.lock().unwrap().get(key).cloned();
+///         let end = ended.unwrap_or_else(|| AttemptEnd::without_job(otherwise, Time::EPOCH));
+///         self.reports.lock().unwrap().push(AttemptReport { key: key.clone(), end });
+///     }
+/// }
+///
+/// #[async_trait]
+/// impl Substrate for AtOnce {
+///     async fn ensure_resources(&self, _: &FlowOwner, _: &ResourceTemplates) -> Result<Vec<ObjectReference>, Problem> {
+///         Ok(Vec::new())
+///     }
+///     async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, Problem> {
+///         let end = AttemptEnd::succeeded(Time::EPOCH);
+///         self.ended.lock().unwrap().entry(spec.key.clone()).or_insert(end);
+///         self.report(&spec.key, EndResult::Lost);
+///         Ok(ObjectReference { kind: "Process".into(), name: spec.job_name, ..Default::default() })
+///     }
+///     async fn adopt(&self, spec: AttemptSpec) -> Result<(), Problem> {
+///         Ok(self.report(&spec.key, EndResult::Lost))
+///     }
+///     async fn cancel(&self, key: &AttemptKey, _: Option<Duration>) -> Result<(), Problem> {
+///         Ok(self.report(key, EndResult::Cancelled))
+///     }
+///     async fn suspend(&self, _: &AttemptKey) -> Result<(), Problem> {
+///         Ok(())
+///     }
+///     async fn resume(&self, _: &AttemptKey) -> Result<(), Problem> {
+///         Ok(())
+///     }
+///     async fn forget(&self, key: &AttemptKey) -> Result<(), Problem> {
+///         self.ended.lock().unwrap().remove(key);
+///         Ok(())
+///     }
+///     async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, Problem> {
+///         Ok(self.ended.lock().unwrap().keys().filter(|key| &*key.flow == flow).cloned().collect())
+///     }
+///     async fn next(&self) -> AttemptReport {
+///         // One for real use is woken by the next report.
+///         let report = self.reports.lock().unwrap().pop();
+///         match report {
+///             Some(report) => report,
+///             None => std::future::pending().await,
+///         }
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait Substrate: Send + Sync {
+    /// Whether it runs steps without a template: functions of this program, by the name of the step. A flow with such a step
+    /// is refused where it does not.
+    fn runs_functions(&self) -> bool {
+        false
+    }
+
     /// Creates the resource templates of a flow, or verifies that they are this flow's, and names them.
     ///
     /// # Errors
@@ -35,6 +109,10 @@ pub trait Substrate: Send + Sync {
     /// Transient and Capacity: not created, ask again. Invalid, Denied and Exists: can never be created as it is;
     /// [`Problem::reason`] names the step reason.
     async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, Problem>;
+
+    /// Says that it is written down that an execution was started. A substrate that has nothing left of it after a crash, as of
+    /// functions of this program, begins it only now: so no attempt runs twice under its number.
+    fn accepted(&self, _key: &AttemptKey) {}
 
     /// Watches an execution started by an earlier host without creating one; its end is reported by
     /// [`Substrate::next`], as Lost when there is no trace of it. The spec tells what to collect at its end.

@@ -95,6 +95,14 @@ pub struct FlowSpec {
     pub retry_of: Option<RetryOf>,
 }
 
+impl FlowSpec {
+    /// A spec of these steps.
+    #[must_use]
+    pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self { steps: steps.into_iter().collect(), ..Self::default() }
+    }
+}
+
 /// Objects a flow creates before its first step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

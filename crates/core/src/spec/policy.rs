@@ -219,6 +219,26 @@ pub struct BackoffSpec {
 }
 
 impl RetryPolicy {
+    /// So many retries, each this long after the failure.
+    #[must_use]
+    pub fn fixed(limit: u32, delay: Duration) -> Self {
+        Self::of("Fixed", limit, delay)
+    }
+
+    /// So many retries, the first this long after the failure, each further one after twice the time.
+    #[must_use]
+    pub fn exponential(limit: u32, first: Duration) -> Self {
+        Self::of("Exponential", limit, first)
+    }
+
+    fn of(kind: &str, limit: u32, delay: Duration) -> Self {
+        // A delay of nothing would be taken for none given.
+        let delay = GoDuration::new(delay.max(Duration::from_millis(1)));
+        let backoff =
+            BackoffSpec { kind: Some(kind.to_owned()), duration: Some(delay.to_string()), ..BackoffSpec::default() };
+        Self { limit: Some(i32::try_from(limit).unwrap_or(i32::MAX)), backoff: Some(backoff) }
+    }
+
     /// Retries allowed: the limit, 3 where none is given, never below 0.
     #[must_use]
     pub fn retries(&self) -> u32 {

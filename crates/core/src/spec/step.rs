@@ -1,6 +1,7 @@
-//! A step of a flow and its inputs and outputs. Owns the fields; the template stays a JSON tree, byte for byte.
+//! A step of a flow and its inputs and outputs. Owns the fields; the template stays a JSON tree.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -109,10 +110,103 @@ fn job(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 impl Step {
+    /// A step of a name. Without a [template](Step::template) it is a function of the program that runs the flow.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use orlop_core::spec::policy::RetryPolicy;
+    /// use orlop_core::spec::step::Step;
+    /// let step = Step::new("load")
+    ///     .after(["fetch"])
+    ///     .when("steps.fetch.outputs.rows != '0'")
+    ///     .retry(RetryPolicy::fixed(2, Duration::from_millis(200)));
+    /// assert_eq!(step.dependencies, ["fetch"]);
+    /// ```
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// A step that waits for a person, with what is asked.
+    #[must_use]
+    pub fn manual(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind: Some(StepKind::Manual), message: Some(message.into()), ..Self::new(name) }
+    }
+
+    /// The same step with the `batch/v1` Job that an attempt runs.
+    #[must_use]
+    pub fn template(mut self, job: Value) -> Self {
+        self.template = Some(job);
+        self
+    }
+
+    /// The same step, waiting for these as well.
+    #[must_use]
+    pub fn after<N: Into<String>>(mut self, steps: impl IntoIterator<Item = N>) -> Self {
+        self.dependencies.extend(steps.into_iter().map(Into::into));
+        self
+    }
+
+    /// The same step, skipped where this condition is false when it becomes ready.
+    #[must_use]
+    pub fn when(mut self, condition: impl Into<String>) -> Self {
+        self.when = Some(condition.into());
+        self
+    }
+
+    /// The same step, tried again when it fails.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry_policy = Some(policy);
+        self
+    }
+
+    /// The same step, whose attempts may take this long.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout_seconds = Some(i64::try_from(millis_up(limit).div_ceil(1000)).unwrap_or(i64::MAX));
+        self.timeout_millis = Some(millis_up(limit));
+        self
+    }
+
+    /// The same step, whose failure satisfies what depends on it and does not fail the flow.
+    #[must_use]
+    pub fn tolerate(mut self) -> Self {
+        self.continue_on_failure = Some(true);
+        self
+    }
+
+    /// The same step with a parameter that it takes.
+    #[must_use]
+    pub fn input(mut self, input: InputParameter) -> Self {
+        self.inputs.get_or_insert_default().parameters.push(input);
+        self
+    }
+
+    /// The same step with a parameter that it gives.
+    #[must_use]
+    pub fn output(mut self, output: OutputParameter) -> Self {
+        self.outputs.get_or_insert_default().parameters.push(output);
+        self
+    }
+
+    /// The same step, run once for each item of a list that another step gives: `<step>:<path>`, or a parameter.
+    #[must_use]
+    pub fn for_each(mut self, list: impl Into<String>) -> Self {
+        self.with_param = Some(list.into());
+        self
+    }
+
     /// Whether a person decides it.
     #[must_use]
     pub fn is_manual(&self) -> bool {
         self.kind == Some(StepKind::Manual)
+    }
+
+    /// Whether it is a function: it runs something and has no template.
+    #[must_use]
+    pub fn is_function(&self) -> bool {
+        !self.is_manual() && self.template.is_none()
     }
 
     /// Whether it fans out.
@@ -144,6 +238,11 @@ impl Step {
     pub fn output_artifacts(&self) -> &[ArtifactOutput] {
         self.outputs.as_ref().map_or(&[], |outputs| &outputs.artifacts)
     }
+}
+
+/// Milliseconds, rounded up, at least one.
+fn millis_up(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
 }
 
 /// Kind of a step.
@@ -207,6 +306,21 @@ pub struct InputParameter {
     /// Where its value comes from; exactly one of value and valueFrom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<InputValueFrom>,
+}
+
+impl InputParameter {
+    /// A parameter that is this text.
+    #[must_use]
+    pub fn value(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: Some(value.into()), value_from: None }
+    }
+
+    /// A parameter that is read from what an earlier step gave: `<step>:<path>`, such as `build:$.outputs.digest`.
+    #[must_use]
+    pub fn from_path(name: impl Into<String>, path: impl Into<String>) -> Self {
+        let source = InputValueFrom { json_path: Some(path.into()), ..InputValueFrom::default() };
+        Self { name: name.into(), value: None, value_from: Some(source) }
+    }
 }
 
 /// Source of an input parameter: exactly one member.
@@ -278,6 +392,15 @@ pub struct OutputParameter {
     /// Its value where none is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+}
+
+impl OutputParameter {
+    /// A parameter whose value the step writes into a file. A function has no files: any absolute path will do.
+    #[must_use]
+    pub fn file(name: impl Into<String>, path: impl Into<String>) -> Self {
+        let value_from = OutputValueFrom { path: Some(path.into()), json_path: None };
+        Self { name: name.into(), value_from, default: None }
+    }
 }
 
 /// Source of an output parameter: exactly one member.

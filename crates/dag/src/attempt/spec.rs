@@ -96,9 +96,14 @@ pub fn address(plan: &Plan, meta: &FlowMeta, key: &AttemptKey) -> Option<Address
 /// # Errors
 /// When its Job cannot be built or an artifact it takes is not there.
 pub fn start_spec(subject: Subject<'_>, state: &State, scope: &Scope) -> Result<AttemptSpec, Refusal> {
-    let built = subject.job(scope)?;
-    quantities(&built.1)?;
-    let mut spec = assemble(subject, built.0, built.1);
+    let mut spec = match subject.is_function() {
+        true => function(subject, Some(scope)),
+        false => {
+            let built = subject.job(scope)?;
+            quantities(&built.1)?;
+            assemble(subject, built.0, built.1)
+        }
+    };
     if let Some(step) = subject.step() {
         spec.inputs = artifacts::deliveries(subject.plan, state, step, scope)?;
         artifacts::fill_stores(&mut spec.output_artifacts, scope)?;
@@ -121,9 +126,18 @@ fn quantities(job: &serde_json::Value) -> Result<(), Refusal> {
 /// # Errors
 /// When the step has no Job at all.
 pub fn adoption_spec(subject: Subject<'_>, scope: Option<&Scope>) -> Result<AttemptSpec, Refusal> {
+    if subject.is_function() {
+        return Ok(function(subject, scope));
+    }
     let filled = scope.and_then(|scope| subject.job(scope).ok());
     let built = filled.map_or_else(|| subject.unfilled_job(), Ok)?;
     Ok(assemble(subject, built.0, built.1))
+}
+
+/// An attempt of a step without a template.
+fn function(subject: Subject<'_>, scope: Option<&Scope>) -> AttemptSpec {
+    let input = scope.map(Scope::plain).unwrap_or_default();
+    AttemptSpec { function: Some(input), ..assemble(subject, subject.job_name(&Value::Null), Value::Null) }
 }
 
 fn assemble(subject: Subject<'_>, job_name: String, job: serde_json::Value) -> AttemptSpec {
@@ -134,6 +148,7 @@ fn assemble(subject: Subject<'_>, job_name: String, job: serde_json::Value) -> A
         namespace: subject.meta.namespace.clone(),
         job_name,
         template: Arc::new(job),
+        function: None,
         inputs: Vec::new(),
         output_files,
         output_artifacts,

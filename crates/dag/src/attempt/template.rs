@@ -51,6 +51,12 @@ impl Subject<'_> {
         self.plan.step(self.at.step)
     }
 
+    /// Whether the step is a function: it runs something and has no template.
+    #[must_use]
+    pub fn is_function(&self) -> bool {
+        self.step().is_some_and(Step::is_function)
+    }
+
     /// Name of the Job, given its spec for the length rule of indexed Jobs.
     #[must_use]
     pub fn job_name(&self, job: &Value) -> String {

@@ -48,6 +48,9 @@ fn matches(codes: &OnExitCodes, pod: &PodEnd) -> bool {
     }
 }
 
+/// The reason of a failure that a retry cannot fix, as the attempt itself says.
+pub const PERMANENT: &str = "Permanent";
+
 /// Whether the retry policy applies to a failure of this reason.
 pub(super) fn is_retryable(why: &str) -> bool {
     !matches!(
@@ -59,6 +62,7 @@ pub(super) fn is_retryable(why: &str) -> bool {
             | "ConditionError"
             | "OutputTooLarge"
             | "OutputInvalid"
+            | PERMANENT
             | "Rejected"
             | "ApprovalTimedOut"
     )

@@ -3,7 +3,8 @@
 //! order. No input makes it panic; an event that does not fit changes nothing and is counted.
 //!
 //! A host writes an event down before it carries out the effects of [`apply`]; after a crash it replays what it wrote
-//! and carries out [`outstanding`]: keys make repeated effects harmless.
+//! and does its [`duties`]: it adopts what was started, and carries out again what may have been lost; keys make repeated
+//! effects harmless.
 //!
 //! Every call goes the same way: the event; what follows from steps it settled (skips, joins); halts; steps that may now
 //! be decided, in spec order; timers, in the order in which they are due; free slots; the end of a part.
@@ -48,11 +49,12 @@ use crate::plan::Plan;
 pub use bare::{HoldReason, held, refused, terminated};
 pub use explain::{Because, Explainer, Explanation, Waited, explain};
 pub use facts::{ReadError, flow_fact, read_path};
+pub use failure::PERMANENT;
 pub use flow::init;
 pub use phrase::{last_word, left_of};
 pub use reconstruct::{ObservedAttempt, reconstruct};
 pub use snapshot::{RestoreError, restore, snapshot};
-pub use start::outstanding;
+pub use start::{Duty, duties};
 pub use state::{FlowMeta, State};
 pub use timer::next_deadline;
 pub use view::{StatusView, step_status, view};
@@ -61,6 +63,26 @@ pub use view::{StatusView, step_status, view};
 ///
 /// Costs O(out-degree of the steps it settles + log n). `now` is clamped to the largest time seen. Effects are appended
 /// to `out` in the order in which they are to be carried out.
+///
+/// ```
+/// use orlop_core::attempt::Address;
+/// use orlop_dag::prelude::*;
+/// let plan = Plan::build(FlowSpec::new([Step::new("a"), Step::new("b").after(["a"])]).into())?;
+/// let (mut effects, now, at) = (Vec::new(), Time::from_millis(0), Address::step(0));
+/// let mut state = init(&plan, &FlowMeta::default(), now, &mut effects);
+/// let result = Box::default();
+/// for event in [
+///     FlowEvent::Admit,
+///     FlowEvent::AttemptAccepted { at, attempt: 1, reference: Default::default() },
+///     FlowEvent::AttemptSucceeded { at, attempt: 1, result, ended_at: now },
+/// ] {
+///     effects.clear();
+///     apply(&plan, &mut state, &event, now, &mut effects);
+/// }
+/// let next = FlowEffect::StartAttempt { at: Address::step(1), attempt: 1, item: None };
+/// assert!(effects.contains(&next), "b follows a");
+/// # Ok::<(), PlanErrors>(())
+/// ```
 pub fn apply(plan: &Plan, state: &mut State, event: &FlowEvent, now: Time, out: &mut Vec<FlowEffect>) {
     let mut call = Call::new(plan, state, now, out);
     call.event(event);

@@ -73,10 +73,69 @@ pub(super) fn start_effect(plan: &Plan, state: &State, at: Address) -> Option<Fl
     Some(FlowEffect::StartAttempt { at, attempt, item })
 }
 
-/// Everything that is under way and whose effect may have been lost with a crashed host: carried out again under the
-/// same keys, it changes nothing that has happened. An accepted attempt needs no start: the host adopts it
-/// (see [`State::live`]). Costs O(steps); a host calls it once, after a restart.
-pub fn outstanding(plan: &Plan, state: &State, out: &mut Vec<FlowEffect>) {
+/// What a host has to do first after a restart, when it has replayed what it wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Duty {
+    /// An effect that may have been lost with the last host: carried out again under the same key, it changes nothing that has
+    /// happened.
+    CarryOut(FlowEffect),
+    /// An attempt that the last host had started and that has no known end: it is watched from now on, or its end is reported,
+    /// such as [`AttemptLost`](orlop_core::event::FlowEvent::AttemptLost) where nothing is left of it; otherwise the flow waits for
+    /// ever.
+    Adopt {
+        /// The step or instance.
+        at: Address,
+        /// Number of the attempt.
+        attempt: u32,
+    },
+}
+
+/// Everything a host has to do after a restart: attempts to adopt, then effects to carry out. Costs O(steps); called once.
+///
+/// ```
+/// use orlop_core::attempt::Address;
+/// use orlop_core::event::FlowEvent;
+/// use orlop_core::spec::flow::FlowSpec;
+/// use orlop_core::spec::step::Step;
+/// use orlop_core::time::Time;
+/// use orlop_dag::engine::{Duty, FlowMeta, apply, duties, init};
+/// use orlop_dag::plan::Plan;
+///
+/// let plan = Plan::build(FlowSpec::new([Step::new("a")]).into())?;
+/// let (now, mut effects) = (Time::from_millis(0), Vec::new());
+/// // What the last host wrote: the flow was admitted, and the attempt of `a` was started.
+/// let accepted = FlowEvent::AttemptAccepted { at: Address::step(0), attempt: 1, reference: Default::default() };
+/// let mut state = init(&plan, &FlowMeta::default(), now, &mut effects);
+/// for event in [FlowEvent::Admit, accepted] {
+///     apply(&plan, &mut state, &event, now, &mut effects);
+/// }
+/// for duty in duties(&plan, &state) {
+///     match duty {
+///         Duty::CarryOut(effect) => println!("carry out {}", effect.key()),
+///         Duty::Adopt { at, attempt } => {
+///             // Nothing is left of it here: the engine starts the next attempt.
+///             let lost = FlowEvent::AttemptLost { at, attempt, message: "restarted".into(), ended_at: now };
+///             apply(&plan, &mut state, &lost, now, &mut effects);
+///         }
+///     }
+/// }
+/// assert_eq!(state.attempt(Address::step(0)).map(|(_, attempt)| attempt), Some(2));
+/// # Ok::<(), orlop_dag::plan::PlanErrors>(())
+/// ```
+#[must_use]
+pub fn duties(plan: &Plan, state: &State) -> Vec<Duty> {
+    let accepted = |unit: &(Address, u32)| {
+        let state = state.attempt(unit.0).map(|(state, _)| state);
+        matches!(state, Some(StepState::Active | StepState::Cancelling))
+    };
+    let adopted = state.live().filter(accepted).map(|(at, attempt)| Duty::Adopt { at, attempt });
+    let mut effects = Vec::new();
+    outstanding(plan, state, &mut effects);
+    adopted.chain(effects.into_iter().map(Duty::CarryOut)).collect()
+}
+
+/// Everything that is under way and whose effect may have been lost with a crashed host.
+pub(super) fn outstanding(plan: &Plan, state: &State, out: &mut Vec<FlowEffect>) {
     let flow = &state.flow;
     if flow.completed.is_some() {
         out.extend(flow.deleted.then_some(FlowEffect::DeleteFlow));

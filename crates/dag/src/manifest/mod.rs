@@ -21,6 +21,7 @@ mod tests;
 mod validate;
 mod violation;
 
+pub use graph::checked;
 pub use jobflow::read_object;
 pub use path::{FieldPath, ParsePathError, Path, Segment};
 pub use read::{Form, Manifest, Options, ParsedFile, read};

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use orlop_core::attempt::FunctionInput;
 use orlop_core::exact;
 use orlop_core::spec::meta::KeyRef;
 use serde_json::Value;
@@ -85,6 +86,17 @@ impl Scope {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bindings.is_empty() && self.instance.is_none()
+    }
+
+    /// What a step without a template is given: all that is no secret.
+    #[must_use]
+    pub fn plain(&self) -> FunctionInput {
+        let plain = |(name, binding): (&String, &Binding)| match binding {
+            Binding::Plain(text) => Some((name.clone(), text.clone())),
+            Binding::Secret(_) => None,
+        };
+        let item = self.instance.as_ref().map(|(item, _)| item.clone());
+        FunctionInput { parameters: self.bindings.iter().filter_map(plain).collect(), item }
     }
 
     /// What a name stands for.

@@ -34,6 +34,38 @@ pub struct PlanError {
     pub help: Option<String>,
 }
 
+/// Why a spec cannot be planned: all that is wrong with it, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanErrors(Vec<PlanError>);
+
+impl std::fmt::Display for PlanErrors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (number, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if number == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PlanErrors {}
+
+impl std::ops::Deref for PlanErrors {
+    type Target = [PlanError];
+
+    fn deref(&self) -> &[PlanError] {
+        &self.0
+    }
+}
+
+impl IntoIterator for PlanErrors {
+    type Item = PlanError;
+    type IntoIter = std::vec::IntoIter<PlanError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 struct Builder<'a> {
     spec: &'a FlowSpec,
     index: BTreeMap<Arc<str>, u32>,
@@ -48,7 +80,7 @@ struct Builder<'a> {
     errors: Vec<PlanError>,
 }
 
-pub(super) fn build(spec: Arc<FlowSpec>) -> Result<Plan, Vec<PlanError>> {
+pub(super) fn build(spec: Arc<FlowSpec>) -> Result<Plan, PlanErrors> {
     let mut builder = Builder::new(&spec);
     let main = spec.steps.len();
     let mut steps = Vec::with_capacity(main + spec.finally.len());
@@ -71,7 +103,7 @@ pub(super) fn build(spec: Arc<FlowSpec>) -> Result<Plan, Vec<PlanError>> {
         }
     };
     if !errors.is_empty() {
-        return Err(errors);
+        return Err(PlanErrors(errors));
     }
     let policy = Policy::new(spec.execution_policy.as_ref());
     let heights = super::Ranks::new(&graph, main).height;

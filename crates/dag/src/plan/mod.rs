@@ -19,8 +19,8 @@ use orlop_core::spec::policy::{
 };
 use orlop_core::spec::step::Step;
 
-pub use build::PlanError;
 pub(crate) use build::input_secrecy;
+pub use build::{PlanError, PlanErrors};
 pub(crate) use graph::{Edge, Graph};
 pub use rank::Ranks;
 pub(crate) use step::{FailureMeaning, FanOut, StepPlan};
@@ -74,11 +74,22 @@ impl Policy {
 impl Plan {
     /// Plans a spec: resolves defaults, compiles conditions, checks the graph. Costs O(steps + edges).
     ///
-    /// This checks what the engine depends on; [`crate::plan`] also applies every validation of the API.
+    /// This checks what the engine depends on; `manifest::checked` also applies every rule of the API.
+    ///
+    /// ```
+    /// use orlop_core::spec::flow::FlowSpec;
+    /// use orlop_core::spec::step::Step;
+    /// use orlop_dag::plan::Plan;
+    /// let spec = FlowSpec::new([Step::new("test").after(["build"]), Step::new("build")]);
+    /// assert_eq!(Plan::build(spec.into())?.order(), [1, 0]);
+    /// let unknown = Plan::build(FlowSpec::new([Step::new("test").after(["biuld"])]).into()).unwrap_err();
+    /// assert_eq!(unknown[0].path, "spec.steps[0].dependencies[0]");
+    /// # Ok::<(), orlop_dag::plan::PlanErrors>(())
+    /// ```
     ///
     /// # Errors
     /// Every step name that is used twice or not declared, every condition that does not compile, and one cycle.
-    pub fn build(spec: Arc<FlowSpec>) -> Result<Self, Vec<PlanError>> {
+    pub fn build(spec: Arc<FlowSpec>) -> Result<Self, PlanErrors> {
         build::build(spec)
     }
 

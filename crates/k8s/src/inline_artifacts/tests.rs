@@ -23,6 +23,7 @@ fn server() -> Server {
         s3: None,
     };
     let spec = AttemptSpec {
+        function: None,
         key: AttemptKey { flow: "u1".into(), step: "work".into(), item: None, attempt: 1 },
         flow_name: "etl".into(),
         namespace: "default".into(),

@@ -177,6 +177,7 @@ mod tests {
     fn spec(template: Value, files: &[&str]) -> AttemptSpec {
         let file = |path: &&str| OutputFile { name: "out".into(), path: (*path).to_owned() };
         AttemptSpec {
+            function: None,
             key: AttemptKey { flow: "u1".into(), step: "work".into(), item: Some(3), attempt: 1 },
             flow_name: "etl".into(),
             namespace: "default".into(),

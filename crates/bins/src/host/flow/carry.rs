@@ -8,7 +8,6 @@ use orlop_core::attempt::{Address, AttemptKey};
 use orlop_core::effect::FlowEffect;
 use orlop_core::error::Problem;
 use orlop_core::event::FlowEvent;
-use orlop_core::machine::step::StepState;
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_dag::attempt::{self, Binding, Refusal, Subject, Unresolved, bind};
 use orlop_dag::params::Scope;
@@ -102,6 +101,14 @@ impl FlowHost {
             tokio::time::sleep(grace.saturating_add(OVERDUE)).await;
             Done::Overdue(unit)
         });
+    }
+
+    /// It is written down that an attempt was started.
+    pub(super) fn accepted(&self, unit: StepAttempt) {
+        let substrate = &self.parts.substrate;
+        if substrate.runs_functions() {
+            substrate.accepted(&self.key(unit));
+        }
     }
 
     /// Somebody has confirmed that nothing of an attempt runs any more.
@@ -216,19 +223,12 @@ impl FlowHost {
     }
 
     /// Watches what an earlier host has started.
-    pub(super) fn adopt(&mut self) {
-        let live: Vec<StepAttempt> = self.state.live().collect();
-        for unit in live {
-            let accepted = |(state, _): (StepState, u32)| matches!(state, StepState::Active | StepState::Cancelling);
-            if !self.state.attempt(unit.0).is_some_and(accepted) {
-                continue;
-            }
-            self.work.adopt(unit);
-            let item = self.state.item(&self.plan, unit.0).cloned();
-            match bind(&self.plan, &self.state, unit.0, item.as_ref()) {
-                Err(_) => self.adopt_with(unit, None),
-                Ok(binding) => self.complete(Purpose::Adopt(unit), binding),
-            }
+    pub(super) fn adopt(&mut self, unit: StepAttempt) {
+        self.work.adopt(unit);
+        let item = self.state.item(&self.plan, unit.0).cloned();
+        match bind(&self.plan, &self.state, unit.0, item.as_ref()) {
+            Err(_) => self.adopt_with(unit, None),
+            Ok(binding) => self.complete(Purpose::Adopt(unit), binding),
         }
     }
 
@@ -281,6 +281,11 @@ impl FlowHost {
             Ok(spec) => spec,
             Err(refusal) => return self.refuse(unit, refusal),
         };
+        // Without functions such a step is refused at submission; a flow may go on under another program, though.
+        if spec.function.is_some() && !self.parts.substrate.runs_functions() {
+            let message = "the step has no `template`, and steps are not functions here; add a batch/v1 Job".to_owned();
+            return self.refuse(unit, Refusal { reason: "TemplateInvalid".to_owned(), message, retryable: false });
+        }
         let substrate = Arc::clone(&self.parts.substrate);
         self.work.push(async move { Done::Started(unit, substrate.start(spec).await) });
     }

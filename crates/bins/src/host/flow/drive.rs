@@ -61,8 +61,10 @@ impl FlowHost {
             let mut effects = Vec::new();
             for event in &events {
                 apply(&self.plan, &mut self.state, event, now, &mut effects);
-                if let FlowEvent::GoneConfirmed { at, attempt, .. } = event {
-                    self.release((*at, *attempt));
+                match event {
+                    FlowEvent::GoneConfirmed { at, attempt, .. } => self.release((*at, *attempt)),
+                    FlowEvent::AttemptAccepted { at, attempt, .. } => self.accepted((*at, *attempt)),
+                    _ => {}
                 }
             }
             self.carry_out(effects);

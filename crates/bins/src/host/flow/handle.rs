@@ -13,8 +13,6 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::command::FlowCommand;
 
-/// Notices a slow watcher may be behind before it misses some.
-const NOTICES: usize = 4096;
 /// Orders that may wait.
 const ORDERS: usize = 64;
 
@@ -90,10 +88,10 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(plan: &Plan, state: &State) -> Self {
+    pub(super) fn new(plan: &Plan, state: &State, notices: usize) -> Self {
         let (sender, requests) = mpsc::channel(ORDERS);
         let (status, _) = watch::channel(Arc::new(view(plan, state, 0..usize::MAX)));
-        let (notices, _) = broadcast::channel(NOTICES);
+        let (notices, _) = broadcast::channel(notices.max(1));
         Self { requests, sender, status, notices }
     }
 

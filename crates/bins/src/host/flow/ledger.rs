@@ -11,7 +11,8 @@ use orlop_core::exact;
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowSummary, JournalEntry, StoredFlow};
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, State, apply, init, restore, view};
-use orlop_dag::plan::{Plan, PlanError};
+use orlop_dag::manifest::{Report, Severity, Violation};
+use orlop_dag::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 /// Writes that are tried before the host gives up.
@@ -46,14 +47,19 @@ pub fn plan_of(stored: &mut StoredFlow) -> Result<Plan, Problem> {
     for step in spec.steps.iter_mut().chain(&mut spec.finally) {
         step.timeout_millis = timeouts.get(&step.name).copied();
     }
-    Plan::build(Arc::new(spec.clone())).map_err(unplannable)
+    Plan::build(Arc::new(spec.clone())).map_err(|errors| unreadable(&errors))
 }
 
-/// A spec without a plan.
-pub(super) fn unplannable(errors: Vec<PlanError>) -> Problem {
-    let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let fields = errors.into_iter().map(|error| FieldError { path: error.path, message: error.message }).collect();
-    Problem { fields, ..Problem::new(Class::Invalid, format!("the flow cannot be planned: {message}")) }
+/// A flow that breaks rules.
+pub(super) fn invalid(report: Report) -> Problem {
+    let errors = report.violations.into_iter().filter(|found| found.severity == Severity::Error);
+    let field = |Violation { path, message, help, .. }: Violation| {
+        let message = help.map_or(message.clone(), |help| format!("{message}; {help}"));
+        FieldError { path: path.to_string(), message }
+    };
+    let fields: Vec<FieldError> = errors.map(field).collect();
+    let message = fields.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Problem { fields, ..Problem::new(Class::Invalid, format!("the flow is invalid: {message}")) }
 }
 
 /// What is stored cannot be read.

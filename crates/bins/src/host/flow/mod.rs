@@ -51,10 +51,11 @@ use orlop_core::ports::journal::FlowJournal;
 use orlop_core::ports::substrate::Substrate;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
-use orlop_dag::engine::{State, outstanding, view};
+use orlop_dag::engine::{Duty, State, duties, view};
+use orlop_dag::manifest::{Limits, checked};
 use orlop_dag::plan::Plan;
 
-pub use orlop_cloud::runtime::clock::SystemClock;
+pub use orlop_cloud::clock::SystemClock;
 pub use orlop_core::ports::clock::Clock;
 pub use orlop_dag::attempt::{Subject, TemplateError, address, imported_name, key, resource_name};
 
@@ -67,7 +68,7 @@ pub use ledger::{RecordOptions, entry, options, plan_of, replay, summary};
 pub use submit::{Submission, first_events, parameters, record, spec_hash};
 
 use handle::Desk;
-use ledger::{Ledger, begin, unjournaled, unplannable};
+use ledger::{Ledger, begin, invalid, unjournaled};
 use publish::Pace;
 use work::Work;
 
@@ -103,6 +104,8 @@ pub struct HostParts {
     pub leave_when_paused: bool,
     /// What becomes of attempts that have ended.
     pub keep: Keep,
+    /// Notices a slow watcher may be behind before it misses some; they take room from the beginning, 130 bytes each.
+    pub notices: usize,
 }
 
 impl HostParts {
@@ -118,6 +121,7 @@ impl HostParts {
             starts: 16,
             leave_when_paused: false,
             keep: Keep::default(),
+            notices: 4096,
         }
     }
 }
@@ -155,13 +159,16 @@ pub struct FlowHost {
 }
 
 impl FlowHost {
-    /// Submits a flow: writes it down and begins it. `first` are events given to the engine before all else, such as
-    /// imports and approvals.
+    /// Submits a flow: checks it, writes it down and begins it. `first` are events given to the engine before all else, such
+    /// as imports and approvals.
     ///
     /// # Errors
-    /// When the spec has no plan, a parameter no value, or the journal cannot be written.
+    /// When the flow breaks a rule of [`orlop_dag::manifest::validate`] or has no plan, a parameter has no value, or the journal
+    /// cannot be written.
     pub async fn submit(parts: HostParts, submission: Submission, first: Vec<FlowEvent>) -> Result<Self, Problem> {
-        let plan = Arc::new(Plan::build(Arc::new(submission.flow.spec.clone())).map_err(unplannable)?);
+        let limits = Limits::elsewhere().images_optional();
+        let limits = if parts.substrate.runs_functions() { limits.templates_optional() } else { limits };
+        let plan = Arc::new(checked(&submission.flow, &limits).map_err(invalid)?);
         let now = parts.clock.now();
         let mut begins = first_events(&submission.flow, &plan, now);
         begins.extend(first);
@@ -186,18 +193,20 @@ impl FlowHost {
         let state = replay(&plan, &stored)?;
         parts.clock.no_earlier_than(state.now());
         let mut host = Self::assemble(parts, stored.record.flow, Arc::new(plan), state, uid, stored.last);
-        let mut effects = Vec::new();
-        outstanding(&host.plan, &host.state, &mut effects);
         host.forget_left().await;
-        host.adopt();
-        host.carry_out(effects);
+        for duty in duties(&host.plan, &host.state) {
+            match duty {
+                Duty::CarryOut(effect) => host.carry_out(vec![effect]),
+                Duty::Adopt { at, attempt } => host.adopt((at, attempt)),
+            }
+        }
         Ok(host)
     }
 
     fn assemble(parts: HostParts, flow: JobFlow, plan: Arc<Plan>, state: State, uid: &str, last: u64) -> Self {
         let ledger = Ledger::new(Arc::clone(&parts.journal), uid, last);
         let admitted = view(&plan, &state, 0..0).status.start_time.is_some();
-        let desk = Desk::new(&plan, &state);
+        let desk = Desk::new(&plan, &state, parts.notices);
         let work = Work::new(parts.starts);
         let (beginning, pending, orders) = (Vec::new(), Vec::new(), Vec::new());
         let pace = Pace::default();

@@ -4,7 +4,9 @@ mod by_image;
 mod configs;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use orlop_cloud::artifact::{CasStore, Limits};
 use orlop_cloud::download::Download;
@@ -178,11 +180,46 @@ async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, Problem> {
 /// The hidden argument under which a program of ours is the supervisor of pods and attempts.
 pub const SUPERVISOR: &str = "__supervisor";
 
+/// Whether this program has looked whether it was started as the supervisor.
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this program answers where it is started as the supervisor.
+pub(crate) fn initialized() {
+    INITIALIZED.store(true, Ordering::Relaxed);
+}
+
+/// To be called first of all in `main` by a program that runs steps as processes: the runtime starts the program again as the
+/// supervisor of its pods, which outlives it. Where it gives an exit code, the program was that supervisor, and ends.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// fn main() -> ExitCode {
+///     if let Some(code) = orlop::host::local::init() {
+///         return code;
+///     }
+///     println!("here begins the program");
+///     ExitCode::SUCCESS
+/// }
+/// ```
+#[must_use]
+pub fn init() -> Option<ExitCode> {
+    initialized();
+    let asked = std::env::args_os().nth(1).is_some_and(|argument| argument == SUPERVISOR);
+    asked.then(orlop_cloud::runtime::process::supervisor::main)
+}
+
 /// The process runtime, with this program started again as its supervisor, by [`SUPERVISOR`].
 ///
 /// # Errors
-/// When the program does not know where it is.
+/// Invalid where the program did not call [`init`] at its beginning: started again, it would do its work again in place of a
+/// supervisor's. When the program does not know where it is.
 pub fn processes() -> Result<Arc<dyn PodRuntime>, Problem> {
+    if !INITIALIZED.load(Ordering::Relaxed) {
+        let message = "this program does not answer as the supervisor of its steps; call `orlop::host::local::init()` first of all in \
+                       `main`, and return the exit code that it gives";
+        return Err(Problem::new(Class::Invalid, message));
+    }
     let path = if cfg!(target_os = "linux") {
         // The program as it runs: an upgrade of its file, or its removal, does not change the run.
         PathBuf::from("/proc/self/exe")
@@ -192,4 +229,19 @@ pub fn processes() -> Result<Arc<dyn PodRuntime>, Problem> {
         })?
     };
     Ok(Arc::new(ProcessRuntime::new(RoleProgram { path, args: vec![SUPERVISOR.into()] })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_answer_as_its_own_supervisor_is_told_so() {
+        // The program of the tests answers as no supervisor.
+        let error = processes().err().expect("it is refused");
+        assert_eq!(error.class, Class::Invalid);
+        assert!(error.message.contains("call `orlop::host::local::init()` first"), "{error}");
+        assert!(init().is_none());
+        assert!(processes().is_ok());
+    }
 }

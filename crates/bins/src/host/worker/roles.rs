@@ -9,7 +9,7 @@ use orlop_cloud::runtime::process::RoleProgram;
 use orlop_cloud::runtime::worker::process::{launch, supervise};
 
 use super::AgentOptions;
-use crate::host::local::SUPERVISOR;
+use crate::host::local::{SUPERVISOR, initialized};
 
 /// The launcher of an attempt's command.
 const LAUNCHER: &str = "__launcher";
@@ -18,6 +18,7 @@ const LAUNCHER: &str = "__launcher";
 /// thread is started: a supervisor blocks signals for all of its own.
 #[must_use]
 pub fn play() -> Option<ExitCode> {
+    initialized();
     let mut arguments = std::env::args_os().skip(1);
     let role = arguments.next()?;
     Some(match role.to_str()? {

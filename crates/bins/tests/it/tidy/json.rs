@@ -36,14 +36,14 @@ fn no_library_turns_on_a_feature_of_serde_json_that_its_user_would_notice() {
         for (features, more) in [(users, None), (all.join(","), (name == "orlop").then_some(TESTING))] {
             let on = turned_on(name, &features);
             assert!(on.contains("std"), "cargo tree shows what is on: {on:?}");
-            let strange = on.iter().filter(|on| !HARMLESS.contains(&on.as_str()) && more != Some(on.as_str()));
-            findings.extend(strange.map(|on| format!("{name} with `{features}` turns on serde_json/{on}")));
+            let unexpected = on.iter().filter(|on| !HARMLESS.contains(&on.as_str()) && more != Some(on.as_str()));
+            findings.extend(unexpected.map(|on| format!("{name} with `{features}` turns on serde_json/{on}")));
         }
     }
     none("a library changes the JSON of its user's program", &findings);
 }
 
-/// What a program does with JSON, in words.
+/// Prints what `serde_json` does in this build.
 const PROGRAM: &str = r#"
 fn main() {
     println!("{}", serde_json::json!({"b": 1, "a": 2}));
@@ -54,8 +54,8 @@ fn main() {
 }
 "#;
 
-/// What the program says, built with these dependencies besides `serde_json`. Built files are kept for the next run.
-fn says(name: &str, dependencies: &str) -> String {
+/// What the program prints, built with these dependencies besides `serde_json`. Built files are kept for the next run.
+fn output_of(name: &str, dependencies: &str) -> String {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("json");
     let folder = place.join(name);
     fs::create_dir_all(folder.join("src")).expect("the folder can be made");
@@ -78,7 +78,7 @@ fn says(name: &str, dependencies: &str) -> String {
 #[test]
 fn a_program_writes_and_reads_the_same_json_with_our_library_as_without() {
     let path = root().join("crates/core");
-    let with = says("with", &format!("orlop-core = {{ path = {path:?} }}\n"));
+    let with = output_of("with", &format!("orlop-core = {{ path = {path:?} }}\n"));
     assert_eq!(with.lines().next(), Some(r#"{"a":2,"b":1}"#));
-    assert_eq!(with, says("without", ""));
+    assert_eq!(with, output_of("without", ""));
 }

@@ -9,8 +9,8 @@ use orlop_core::time::Time;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::record::{Control, Files};
+use crate::clock;
 use crate::runtime::blocking::blocking;
-use crate::runtime::clock;
 
 /// A pod, as this process knows it.
 #[derive(Debug)]

@@ -31,7 +31,7 @@ mod substrate;
 #[cfg(test)]
 mod tests;
 
-pub use crate::runtime::clock::SystemClock;
+pub use crate::clock::SystemClock;
 pub use memory::remove_memory;
 pub use options::{LocalOptions, LocalPorts};
 pub use orlop_core::ports::clock::Clock;

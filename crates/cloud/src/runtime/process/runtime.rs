@@ -24,8 +24,8 @@ use super::rlimit::{self, ResourceLimits};
 use super::start::{RoleProgram, SupervisorClient};
 use super::watch;
 use super::wire::{Container, KeepOrder, KeepReply, Variable};
+use crate::clock;
 use crate::runtime::blocking::blocking;
-use crate::runtime::clock;
 use crate::runtime::job::backoff::restart_delay;
 use crate::runtime::pod::{ContainerPlan, PROCESS, PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::spawn::{PosixSpawnFileActions, posix_spawnp};
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitStatus, waitpid};
 use orlop_core::error::{Class, Problem};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,8 @@ use super::wire::{self, KeepOrder, KeepReply, SupervisorCommand};
 
 /// How long a supervisor may take to answer. A pod that it claims later is found by the next start.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long one may take to end once it has closed its connection.
+const ENDING: Duration = Duration::from_secs(1);
 /// Bytes of a program's complaint that are shown.
 const COMPLAINT: usize = 500;
 
@@ -59,8 +61,14 @@ struct Supervisor {
     complaint: Complaint,
 }
 
-/// What a program says in place of working, once it has ended or works.
-type Complaint = watch::Receiver<Option<String>>;
+/// What a program says in place of working, and how it ended, once it has; nothing of either as long as it works.
+#[derive(Clone, Debug, Default)]
+struct Trouble {
+    said: Option<String>,
+    exit_code: Option<i32>,
+}
+
+type Complaint = watch::Receiver<Trouble>;
 
 impl SupervisorClient {
     pub(super) fn new(program: RoleProgram, environment: Option<Vec<(String, String)>>) -> Self {
@@ -70,13 +78,13 @@ impl SupervisorClient {
     /// Has a pod kept.
     pub(super) async fn keep(&self, order: KeepOrder) -> Result<KeepReply, Problem> {
         let answer = self.ask(&SupervisorCommand::Keep(Box::new(order))).await?;
-        serde_json::from_slice(&answer).map_err(|_| self.complaint(""))
+        serde_json::from_slice(&answer).map_err(|_| self.complaint(&Trouble::default()))
     }
 
     /// Finds out how absolute paths become real, and why not better.
     pub(super) async fn probe(&self) -> Result<(Paths, Option<String>), Problem> {
         let answer = self.ask(&SupervisorCommand::Probe).await?;
-        let found = probe::parse(&answer).map_err(|_| self.complaint(""))?;
+        let found = probe::parse(&answer).map_err(|_| self.complaint(&Trouble::default()))?;
         Ok((found.paths, found.why))
     }
 
@@ -93,8 +101,11 @@ impl SupervisorClient {
             if heard.is_ok() && !answer.is_empty() {
                 return Ok(answer);
             }
-            let said = complaint.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
-            Err(self.complaint(&said.unwrap_or_default()))
+            let told = complaint.wait_for(|trouble| trouble.said.is_some()).await.is_ok();
+            // One that closed the connection is about to end.
+            drop(tokio::time::timeout(ENDING, complaint.wait_for(|trouble| trouble.exit_code.is_some())).await);
+            let trouble = if told { complaint.borrow().clone() } else { Trouble::default() };
+            Err(self.complaint(&trouble))
         };
         if let Ok(answer) = tokio::time::timeout(PATIENCE, talk).await {
             return answer;
@@ -109,13 +120,17 @@ impl SupervisorClient {
     }
 
     /// The error for a program that does not answer as a supervisor does.
-    fn complaint(&self, said: &str) -> Problem {
-        let text: String = said.trim().chars().take(COMPLAINT).collect();
-        // One that was killed says nothing; the next one may live.
-        let (class, text) = if text.is_empty() {
-            (Class::Transient, "it ended without an answer".to_owned())
-        } else {
-            (Class::Invalid, text)
+    fn complaint(&self, trouble: &Trouble) -> Problem {
+        let text: String = trouble.said.as_deref().unwrap_or_default().trim().chars().take(COMPLAINT).collect();
+        let (class, text) = match trouble.exit_code {
+            _ if !text.is_empty() => (Class::Invalid, text),
+            // It came to its own end, and would again.
+            Some(code) => {
+                let does = "a program that runs pods calls the supervisor first of all when it is started with these arguments";
+                (Class::Invalid, format!("it ended without an answer, with exit code {code}; {does}"))
+            }
+            // One that was killed says nothing; the next one may live.
+            None => (Class::Transient, "it ended without an answer".to_owned()),
         };
         Problem::new(class, format!("`{}` does not work as a supervisor: {text}", self.program.path.display()))
     }
@@ -191,11 +206,14 @@ fn start(program: &RoleProgram, environment: Option<&[(String, String)]>) -> Res
         let class = if class == Class::NotFound { Class::Transient } else { class };
         Problem::new(class, message).because(error)
     })?;
-    let (tell, complaint) = watch::channel(None);
+    let (tell, complaint) = watch::channel(Trouble::default());
     // The thread reaps it whenever it ends.
     std::thread::Builder::new().name("orlop-supervisor".to_owned()).spawn(move || {
-        tell.send_replace(Some(complaint_of(said)));
-        let _ = waitpid(pid, None);
+        let said = complaint_of(said);
+        tell.send_modify(|trouble| trouble.said = Some(said));
+        if let Ok(WaitStatus::Exited(_, code)) = waitpid(pid, None) {
+            tell.send_modify(|trouble| trouble.exit_code = Some(code));
+        }
     })?;
     let number = u64::try_from(pid.as_raw()).unwrap_or_default();
     Ok(Supervisor { number, control: UnixStream::from_std(ours)?, complaint })

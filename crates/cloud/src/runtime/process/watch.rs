@@ -14,7 +14,7 @@ use super::identity;
 use super::orphans;
 use super::record::{Claim, Directory, DirectoryState, ExitRecord, LockRegion};
 use super::request;
-use crate::runtime::clock::now;
+use crate::clock::now;
 use crate::runtime::pod::{PodExit, PodKey, PodResult};
 
 /// Waits for the end of a pod.

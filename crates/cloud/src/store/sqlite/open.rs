@@ -143,9 +143,24 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// The file that a path leads to, whether or not it exists: links to one file have one lock.
+fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many links as the kernel follows.
+    for _ in 0..40 {
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        path = path.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (std::fs::canonicalize(folder), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
 /// Takes the lock of a host, or says who has it.
 pub(super) fn lock(noun: &str, path: &Path) -> Result<Lock, Problem> {
-    let place = beside(path, ".lock");
+    let place = beside(&followed(path), ".lock");
     let trouble = |error: std::io::Error| {
         let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         let hint = if full { ": the disk is full; free some space" } else { "" };

@@ -119,7 +119,7 @@ async fn programs_that_are_no_supervisor_are_named() {
         async move { in_time(runtime.start(&plan)).await.unwrap_err().to_string() }
     };
     insta::assert_snapshot!(start("/no/such/program").await, @"the supervisor program `/no/such/program` cannot be run");
-    insta::assert_snapshot!(start("/bin/false").await, @"`/bin/false` does not work as a supervisor: it ended without an answer");
+    insta::assert_snapshot!(start("/bin/false").await, @"`/bin/false` does not work as a supervisor: it ended without an answer, with exit code 1; a program that runs pods calls the supervisor first of all when it is started with these arguments");
     let error = start("/bin/ls").await;
     assert!(error.contains("does not work as a supervisor: ") && error.contains("__supervisor"), "{error}");
 }

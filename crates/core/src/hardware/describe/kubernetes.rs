@@ -148,3 +148,40 @@ fn families(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], context: 
         say(instances::TYPE, name.to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::hardware::gpu::Vendor;
+    use crate::hardware::{
+        Arch, GpuFacts, HardwareFacts, HardwareInput, Resources, Substrate, Tables, describe, place, resolve, satisfies,
+    };
+    use crate::resource::{Bytes, CpuMilli};
+
+    #[test]
+    fn a_product_as_its_driver_names_it_is_one_need_to_every_substrate() {
+        let tables = Tables::default();
+        for (asked, name, memory) in [
+            ("a100", "NVIDIA A100-SXM4-80GB", 80),
+            ("a100", "A100-SXM4-80GB", 80),
+            ("t4", "Tesla T4", 16),
+            ("h100", "NVIDIA H100 80GB HBM3", 80),
+        ] {
+            let device = GpuFacts::whole(Vendor::Nvidia, name.to_owned(), memory);
+            let facts = HardwareFacts {
+                gpus: vec![device],
+                ..HardwareFacts::new(Arch::Amd64, CpuMilli::cores(8), Bytes(64 << 30))
+            };
+            let input = HardwareInput { gpu_type: Some(asked.to_owned()), ..HardwareInput::default() };
+            let needs = resolve(&input.requirements(&tables).unwrap(), &tables).unwrap();
+            assert!(satisfies(&facts, &needs), "{asked} on {name}");
+            for substrate in [Substrate::Kubernetes, Substrate::Docker, Substrate::Fleet] {
+                let words = tables.vocabulary(substrate);
+                let placement = place(&needs, &Resources::default(), &words).unwrap();
+                let machine = describe(&facts, &words);
+                let fit = placement.check(&machine);
+                assert!(fit.fits(), "{asked} on {name} in {substrate}: {fit:?}");
+                assert!(machine.labels.values().all(|value| !value.contains("NVIDIA-NVIDIA")), "{:?}", machine.labels);
+            }
+        }
+    }
+}

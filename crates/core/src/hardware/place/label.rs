@@ -78,6 +78,8 @@ pub(in crate::hardware) fn is_borne(
 pub(in crate::hardware) fn texts(vendor: Vendor, product: &str) -> Vec<String> {
     match vendor {
         Vendor::Nvidia => {
+            // Drivers name their vendor, catalogues do not.
+            let product = product.strip_prefix("NVIDIA ").unwrap_or(product);
             let text = product.replace(' ', "-");
             let bare = ["Tesla", "Quadro"].iter().any(|brand| product.starts_with(brand));
             if bare { vec![text] } else { vec![format!("NVIDIA-{text}"), text] }

@@ -91,6 +91,7 @@ pub(super) mod tests {
     pub(in super::super) fn step(script: &str) -> Arc<StepSpec> {
         let key = AttemptKey { flow: "u".into(), step: "s".into(), item: Some(3), attempt: 2 };
         let attempt = AttemptSpec {
+            function: None,
             key,
             flow_name: "f".into(),
             namespace: "default".into(),

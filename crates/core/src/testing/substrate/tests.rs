@@ -23,6 +23,7 @@ fn key(step: &str) -> AttemptKey {
 
 fn spec(key: &AttemptKey) -> AttemptSpec {
     AttemptSpec {
+        function: None,
         key: key.clone(),
         flow_name: "f".to_owned(),
         namespace: "default".to_owned(),

@@ -182,7 +182,7 @@ fn reasons_say_whether_a_failure_is_retried() {
     ] {
         assert_eq!(reported(reason), "Failed/RetryScheduled", "{reason}");
     }
-    for reason in ["TemplateInvalid", "Forbidden", "NameConflict", "Unschedulable", "OutputTooLarge"] {
+    for reason in ["TemplateInvalid", "Forbidden", "NameConflict", "Unschedulable", "OutputTooLarge", "Permanent"] {
         assert_eq!(reported(reason), format!("Failed/{reason}"));
     }
 }

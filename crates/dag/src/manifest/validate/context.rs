@@ -38,6 +38,8 @@ pub struct Limits {
     /// Containers need no image: the flow does not run on Kubernetes, where steps without one are processes, or a default
     /// image is configured.
     pub image_optional: bool,
+    /// Steps need no template: those without one are functions of the program that runs the flow.
+    pub template_optional: bool,
     /// Whether the controller writes secrets into Jobs as text (`--secret-mode=read`).
     pub secrets_as_text: bool,
     /// Whether something moves files of steps there, and has a store for them. On Kubernetes that is a helper in
@@ -58,6 +60,7 @@ impl Limits {
             bytes: Some(BYTES_KUBERNETES),
             strict: false,
             image_optional: false,
+            template_optional: false,
             secrets_as_text: false,
             artifacts: true,
             target: None,
@@ -74,6 +77,7 @@ impl Limits {
             bytes: None,
             strict: false,
             image_optional: false,
+            template_optional: false,
             secrets_as_text: false,
             artifacts: true,
             target: None,
@@ -90,6 +94,13 @@ impl Limits {
     #[must_use]
     pub fn images_optional(mut self) -> Self {
         self.image_optional = true;
+        self
+    }
+
+    /// The same limits where steps without a template run as functions.
+    #[must_use]
+    pub fn templates_optional(mut self) -> Self {
+        self.template_optional = true;
         self
     }
 

@@ -27,7 +27,7 @@ const SUFFIXES: [&str; 4] = ["-00000000", "-00000000-2", "-00000000-10", "-00000
 
 pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     name(at, found);
-    kind(at, found);
+    kind(context, at, found);
     metadata(at, found);
     dependencies(context, at, found);
     fan_out(context, at, found);
@@ -69,14 +69,14 @@ fn name(at: At<'_>, found: &mut Violations) {
     }
 }
 
-fn kind(at: At<'_>, found: &mut Violations) {
+fn kind(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let Step { kind, template, .. } = at.step;
     let path = at.path.field("template");
     match (at.step.is_manual(), template) {
         (true, Some(_)) => found.warning("1.2", &path, || {
             ("a Manual step runs nothing: its template is ignored", "remove the template, or `type: Manual`")
         }),
-        (false, None) => found.error("1.2", &path, || {
+        (false, None) if !context.limits.template_optional => found.error("1.2", &path, || {
             let help = if kind.is_none() {
                 "add a template; a step that waits for a person needs `type: Manual`"
             } else {

@@ -32,6 +32,7 @@ fn output(name: &str, path: &str) -> ArtifactCollection {
 
 fn spec(pod: Value) -> AttemptSpec {
     AttemptSpec {
+        function: None,
         key: AttemptKey { flow: "u1".into(), step: "data".into(), item: None, attempt: 2 },
         flow_name: "etl".into(),
         namespace: "team".into(),

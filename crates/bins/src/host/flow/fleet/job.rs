@@ -228,6 +228,7 @@ mod tests {
             spec[name] = value.clone();
         }
         AttemptSpec {
+            function: None,
             key: AttemptKey { flow: "u".into(), step: "s".into(), item: Some(4), attempt: 2 },
             flow_name: "f".into(),
             namespace: "physics".into(),

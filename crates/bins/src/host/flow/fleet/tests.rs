@@ -85,6 +85,7 @@ fn key(attempt: u32) -> AttemptKey {
 fn attempt(number: u32) -> AttemptSpec {
     let container = json!({ "name": "main", "image": "x", "command": ["true"] });
     AttemptSpec {
+        function: None,
         key: key(number),
         flow_name: "f".into(),
         namespace: "default".into(),

@@ -4,4 +4,5 @@ mod bench;
 mod crash;
 mod inputs;
 mod life;
+mod rules;
 mod trouble;

@@ -9,7 +9,7 @@ use orlop_core::error::{Class, Problem};
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::testing::substrate::{Call, Operation, Play, When};
 use orlop_core::time::Time;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bench::{Bench, TestClock, UID, outcome};
 use crate::host::flow::{Admission, AdmissionDecision, Clock, FlowCommand, FlowHost, HostParts, Left};
@@ -19,7 +19,7 @@ async fn lost_answers_of_the_substrate_start_nothing_twice() {
     let bench = Bench::new();
     bench.substrate.lose_answers(Operation::Start, 2);
     bench.substrate.lose_answers(Operation::EnsureResources, 1);
-    let claim = json!({"metadata": {"name": "data"}});
+    let claim = claim();
     let steps = json!([{"name": "a"}, {"name": "b", "dependencies": ["a"]}]);
     let status = bench.run(json!({"resourceTemplates": {"volumeClaimTemplates": [claim]}, "steps": steps})).await;
     insta::assert_snapshot!(outcome(&status), @"
@@ -34,7 +34,7 @@ async fn lost_answers_of_the_substrate_start_nothing_twice() {
 async fn a_flow_whose_resources_are_not_to_be_had_says_so_while_they_are_tried_again() {
     let bench = Bench::new();
     bench.substrate.fail_calls(Operation::EnsureResources, 5, Class::Capacity);
-    let claim = json!({"metadata": {"name": "data"}});
+    let claim = claim();
     let spec = json!({"resourceTemplates": {"volumeClaimTemplates": [claim]}, "steps": [{"name": "a"}]});
     let mut host = bench.submit(spec).await;
     let mut status = host.handle().status();
@@ -312,4 +312,11 @@ async fn timers_go_on_under_the_next_host_where_the_clock_was_set_back_between()
     a Failed/Timeout 1
     ");
     assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// A claim that keeps all rules.
+fn claim() -> Value {
+    json!({"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}},
+    }})
 }

@@ -72,6 +72,7 @@ fn spec(step: &str, container: Value) -> AttemptSpec {
     container["name"] = "main".into();
     let pod = json!({"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [container]}});
     AttemptSpec {
+        function: None,
         key: key(step),
         flow_name: "flow".into(),
         namespace: "default".into(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::pod::{Parts, Pod};
-use crate::runtime::clock::{self, now};
+use crate::clock::{self, now};
 use crate::runtime::logs::capture::{self, Capture};
 use crate::runtime::logs::{Masker, read_secrets};
 use crate::runtime::process::cgroup::Cgroup;

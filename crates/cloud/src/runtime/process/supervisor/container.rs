@@ -20,7 +20,7 @@ use super::launch::launch;
 use super::pod::{ContainerEnd, Context, Pod};
 use super::verdict;
 use super::view::WORK;
-use crate::runtime::clock::now;
+use crate::clock::now;
 use crate::runtime::logs::capture::{Capture, Tail};
 use crate::runtime::pod::{ContainerExit, Mount};
 use crate::runtime::process::MARKER;

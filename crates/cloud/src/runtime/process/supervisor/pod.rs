@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use super::clock::PodClock;
 use super::container::Running;
 use super::verdict::{self, Cause};
-use crate::runtime::clock::{now, uptime};
+use crate::clock::{now, uptime};
 use crate::runtime::failure;
 use crate::runtime::logs::Masker;
 use crate::runtime::logs::capture::Capture;

@@ -49,6 +49,23 @@ async fn it_passes_the_suite() {
 }
 
 #[tokio::test]
+async fn links_to_a_file_have_one_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link, chain) =
+        (folder.path().join("flows.db"), folder.path().join("link.db"), folder.path().join("chain.db"));
+    // Before the file exists, and relative to the link.
+    std::os::unix::fs::symlink("flows.db", &link).unwrap();
+    std::os::unix::fs::symlink(&link, &chain).unwrap();
+    let journal = host(&chain).await;
+    for other in [&path, &link, &chain] {
+        let error = SqliteJournal::open(other, Access::Host).await.unwrap_err();
+        assert_eq!(error.reason, Some("Locked"), "{}", other.display());
+    }
+    journal.close().await;
+    host(&path).await.close().await;
+}
+
+#[tokio::test]
 async fn one_process_hosts_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flows.db");

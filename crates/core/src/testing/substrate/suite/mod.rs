@@ -126,6 +126,7 @@ impl<W: SubstrateWorlds> Stage<'_, W> {
         let flow = format!("suite-{}", self.number);
         let template = self.worlds.template(self.number, key, behaviour);
         AttemptSpec {
+            function: None,
             key: key.clone(),
             job_name: crate::name::job(&flow, &key.instance(), &key.flow.replace("5017e000-", ""), key.attempt, None),
             flow_name: flow,

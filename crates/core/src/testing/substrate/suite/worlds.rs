@@ -65,6 +65,11 @@ pub trait SubstrateWorlds {
     fn can_suspend(&self) -> bool {
         true
     }
+
+    /// Whether there are volumes and ConfigMaps. Checks of resources pass unseen where there are none.
+    fn has_resources(&self) -> bool {
+        true
+    }
 }
 
 /// A `batch/v1` Job with one container `main` that behaves so in a POSIX shell; `prelude` is run first.

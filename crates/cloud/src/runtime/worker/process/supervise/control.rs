@@ -26,8 +26,8 @@ use orlop_core::task::TaskRef;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::uptime;
 use crate::durable::{Durable, replace};
-use crate::runtime::clock::uptime;
 use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::event::{AttemptEnd, Cause, LogChunk, Started};
 use crate::segment::read::SegmentReader;

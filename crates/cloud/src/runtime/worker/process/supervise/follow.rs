@@ -19,8 +19,8 @@ use orlop_core::task::TaskRef;
 
 use super::control::{Control, Report, Request, Spares, SupervisorState, read_lease};
 use super::order::{RuntimeOptions, Start};
+use crate::clock::uptime;
 use crate::runtime::blocking::blocking;
-use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
 use crate::runtime::process::RoleProgram;
 use crate::runtime::process::identity::{Identity, stat};

@@ -23,7 +23,7 @@ use rustix::fs::FileType;
 
 use super::control::{Control, Report, read_lease};
 use super::order::{RuntimeOptions, Start};
-use crate::runtime::clock::uptime;
+use crate::clock::uptime;
 use crate::runtime::confidential;
 use crate::runtime::process::identity::Identity;
 use crate::runtime::process::watcher::{Descriptor, Watcher};

@@ -1,0 +1,16 @@
+//! What most programs that embed the flow engine name: `use orlop_dag::prelude::*;`. The types of `orlop_core` are among it.
+//!
+//! ```
+//! use orlop_dag::prelude::*;
+//! let plan = Plan::build(FlowSpec::new([Step::new("build"), Step::new("test").after(["build"])]).into())?;
+//! let (mut effects, now) = (Vec::new(), Time::from_millis(0));
+//! let mut state = init(&plan, &FlowMeta::default(), now, &mut effects);
+//! apply(&plan, &mut state, &FlowEvent::Admit, now, &mut effects);
+//! assert!(effects.iter().any(|effect| matches!(effect, FlowEffect::StartAttempt { attempt: 1, .. })));
+//! # Ok::<(), PlanErrors>(())
+//! ```
+
+pub use crate::engine::{Duty, FlowMeta, State, apply, duties, init, next_deadline, view};
+pub use crate::manifest::{Limits, Options, Report, checked, read};
+pub use crate::plan::{Plan, PlanError, PlanErrors};
+pub use orlop_core::prelude::*;
