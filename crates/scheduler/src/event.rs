@@ -259,3 +259,13 @@ pub enum Event {
         worker: WorkerKey,
     },
 }
+
+impl From<Submission> for Event {
+    fn from(submission: Submission) -> Self {
+        let Submission { job, demand: spec, window: gate, array } = submission;
+        match array {
+            Some(array) => Self::SubmitArray { job, spec, gate, array },
+            None => Self::Submit { job, spec, gate },
+        }
+    }
+}

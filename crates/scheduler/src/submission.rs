@@ -6,7 +6,6 @@ use std::sync::Arc;
 use orlop_core::id::JobId;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
 use crate::job::Demand;
 
 /// When a job may start, and until when it must have.
@@ -108,15 +107,5 @@ impl Submission {
     pub fn array(mut self, array: ArraySpec) -> Self {
         self.array = Some(array);
         self
-    }
-}
-
-impl From<Submission> for Event {
-    fn from(submission: Submission) -> Self {
-        let Submission { job, demand: spec, window: gate, array } = submission;
-        match array {
-            Some(array) => Self::SubmitArray { job, spec, gate, array },
-            None => Self::Submit { job, spec, gate },
-        }
     }
 }

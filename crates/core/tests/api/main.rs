@@ -36,7 +36,8 @@ pub const LIMIT: usize = 3;
 
 /// The interface of a crate of this text, as rustdoc of the compiler in use writes it.
 fn surface(name: &str, text: &str) -> Surface {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("api").join(name);
+    // Tests may run as processes of their own, at the same time.
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("api").join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("lib.rs"), text).unwrap();
     let rustdoc = std::env::var("RUSTDOC").unwrap_or_else(|_| "rustdoc".into());
@@ -54,6 +55,7 @@ fn surface(name: &str, text: &str) -> Surface {
     let done = command.arg("lib.rs").current_dir(&folder).env("RUSTC_BOOTSTRAP", "1").output().expect("rustdoc starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let json = std::fs::read_to_string(folder.join("fixture.json")).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
     Surface::of(serde_json::from_str(&json).unwrap()).unwrap()
 }
 
