@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::pod::{PodResult, PodRuntime};
 use orlop_cloud::runtime::process::{ProcessRuntime, RoleProgram};
@@ -21,9 +21,18 @@ impl Disk {
         done.status.success().then_some(Self(dir))
     }
 
+    /// Mounts it with other options. The kernel refuses that while a file on it is still open for writing: what has ended may
+    /// be about to close one.
     fn remount(&self, options: &str) {
-        let done = Command::new("mount").args(["-o", options]).arg(self.0.path()).status().unwrap();
-        assert!(done.success());
+        let limit = Instant::now() + Duration::from_secs(20);
+        loop {
+            let done = Command::new("mount").args(["-o", options]).arg(self.0.path()).output().unwrap();
+            if done.status.success() {
+                return;
+            }
+            assert!(Instant::now() < limit, "{}", String::from_utf8_lossy(&done.stderr));
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn path(&self) -> &Path {
