@@ -19,7 +19,16 @@ use serde_json::{Error, Map, Number, Value};
 /// # Errors
 /// When the text is not JSON, or nests deeper than 127 levels, or is not of this type.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
-    if Numbers::of(text).all(is_read_exactly) { serde_json::from_str(text) } else { T::deserialize(read(text)?) }
+    if Numbers::of(text).all(is_read_exactly) || keeps_texts() {
+        serde_json::from_str(text)
+    } else {
+        T::deserialize(read(text)?)
+    }
+}
+
+/// Whether the program has `serde_json` keep the texts of numbers (`arbitrary_precision`): it reads all of them exactly then.
+fn keeps_texts() -> bool {
+    serde_json::from_str::<Number>("1e400").is_ok()
 }
 
 /// Reads a value of any type from UTF-8.
@@ -162,13 +171,7 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(name) = members.next_key::<String>()? {
-            // Where the program has all numbers kept as text, this is how one is presented.
-            if name == "$serde_json::private::Number" {
-                let text: String = members.next_value()?;
-                self.0.next();
-                return number(&text).map(Value::Number).ok_or_else(|| A::Error::custom("a number is too large"));
-            }
+        while let Some(name) = members.next_key()? {
             map.insert(name, members.next_value_seed(Tree(self.0))?);
         }
         Ok(Value::Object(map))
@@ -263,5 +266,13 @@ mod tests {
                 prop_assert_eq!(Some(read), super::number(&number));
             }
         }
+    }
+
+    #[test]
+    fn a_member_by_the_name_that_serde_json_gives_to_numbers_is_a_member() {
+        let text = r#"[{"$serde_json::private::Number": "5"}, 0.12345678901234566, 7]"#;
+        let value: Value = from_str(text).unwrap();
+        assert_eq!(value[0]["$serde_json::private::Number"], "5");
+        assert_eq!(value[1].to_string() + " " + &value[2].to_string(), "0.12345678901234566 7");
     }
 }
