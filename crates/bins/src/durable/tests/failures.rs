@@ -80,16 +80,16 @@ async fn a_tolerated_failure_fails_nothing_else() {
 async fn a_step_that_takes_too_long_is_dropped_or_given_its_grace() {
     let durable = durable();
     for grace in [None, Some(Duration::from_millis(500))] {
-        let (flow, dropped, told) = (durable.flow("slow"), Count::default(), Count::default());
-        let (counted, heard) = (dropped.clone(), told.clone());
+        let (flow, dropped, cancellations) = (durable.flow("slow"), Count::default(), Count::default());
+        let (counted, seen) = (dropped.clone(), cancellations.clone());
         let step = flow
             .step("slow", (), move |step, ()| {
-                let (told, guard) = (heard.clone(), Guard(counted.clone()));
+                let (cancellations, guard) = (seen.clone(), Guard(counted.clone()));
                 async move {
                     step.cancelled().await;
-                    told.up();
+                    cancellations.up();
                     tokio::time::sleep(Duration::from_millis(20)).await;
-                    told.up();
+                    cancellations.up();
                     drop(guard);
                     Ok(())
                 }
@@ -100,7 +100,7 @@ async fn a_step_that_takes_too_long_is_dropped_or_given_its_grace() {
         let error = run.output(&step).await.unwrap_err().to_string();
         assert!(error.contains("Timeout: the attempt took longer than 100ms"), "{error}");
         assert_eq!(dropped.get(), 1);
-        assert_eq!(told.get(), if grace.is_some() { 2 } else { 0 }, "{grace:?}");
+        assert_eq!(cancellations.get(), if grace.is_some() { 2 } else { 0 }, "{grace:?}");
     }
 }
 

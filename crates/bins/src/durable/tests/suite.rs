@@ -8,14 +8,14 @@ use orlop_core::testing::substrate::{Behaviour, SubstrateWorlds, substrate_suite
 
 use super::*;
 
-/// Functions that behave as they are told, by the key of their attempt.
+/// Functions that behave as set by the key of their attempt.
 #[derive(Default)]
 struct Worlds(Mutex<BTreeMap<u32, World>>);
 
 #[derive(Clone)]
 struct World {
     functions: Arc<Functions>,
-    told: Arc<Mutex<BTreeMap<String, Behaviour>>>,
+    behaviours: Arc<Mutex<BTreeMap<String, Behaviour>>>,
     runs: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
@@ -41,20 +41,20 @@ const STEPS: [&str; 16] = [
 
 impl World {
     fn new() -> Self {
-        let told: Arc<Mutex<BTreeMap<String, Behaviour>>> = Arc::default();
+        let behaviours: Arc<Mutex<BTreeMap<String, Behaviour>>> = Arc::default();
         let runs: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
         let mut functions = Functions::new();
         let numbered = (0..100).map(|number| format!("step-{number:02}"));
         for step in STEPS.map(str::to_owned).into_iter().chain(numbered) {
-            let (told, runs) = (Arc::clone(&told), Arc::clone(&runs));
+            let (behaviours, runs) = (Arc::clone(&behaviours), Arc::clone(&runs));
             functions.add_with_grace(step, Duration::from_millis(300), move |step, _| {
                 let key = format!("{}/{}", step.key(), step.attempt());
                 *runs.lock().unwrap().entry(key.clone()).or_default() += 1;
-                let behaviour = told.lock().unwrap()[&key].clone();
+                let behaviour = behaviours.lock().unwrap()[&key].clone();
                 act(step, behaviour)
             });
         }
-        Self { functions: Arc::new(functions), told, runs }
+        Self { functions: Arc::new(functions), behaviours, runs }
     }
 }
 
@@ -72,7 +72,7 @@ async fn act(step: StepContext, behaviour: Behaviour) -> Result<FunctionOutputs,
         }
         Behaviour::Run => {
             step.cancelled().await;
-            Err("told to end".into())
+            Err("asked to end".into())
         }
         Behaviour::Resist => std::future::pending().await,
     }
@@ -87,7 +87,7 @@ impl SubstrateWorlds for Worlds {
 
     fn template(&self, number: u32, key: &AttemptKey, behaviour: &Behaviour) -> serde_json::Value {
         let world = self.0.lock().unwrap().entry(number).or_insert_with(World::new).clone();
-        world.told.lock().unwrap().insert(key.to_string(), behaviour.clone());
+        world.behaviours.lock().unwrap().insert(key.to_string(), behaviour.clone());
         serde_json::Value::Null
     }
 
