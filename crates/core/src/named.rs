@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 pub trait Named: Copy + Eq + Ord + fmt::Debug + 'static {
     /// What the set is called in messages, for example `step phase`.
     const KIND: &'static str;
-    /// All values, in the order of the specification.
+    /// All values, in their fixed order.
     const ALL: &'static [Self];
 
     /// The exact text.

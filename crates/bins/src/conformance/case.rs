@@ -13,8 +13,6 @@ use serde_json::{Map, Value, json};
 pub struct Case {
     /// Name, also of the flow.
     pub name: &'static str,
-    /// The rules it holds.
-    pub rules: &'static str,
     /// Values of flow parameters given at submission.
     pub parameters: BTreeMap<String, String>,
     /// What is done to the flow while it runs, in order.
@@ -71,10 +69,9 @@ pub enum Control {
 
 impl Case {
     /// A case that succeeds.
-    pub(super) fn new(name: &'static str, rules: &'static str) -> Self {
+    pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
-            rules,
             parameters: BTreeMap::new(),
             controls: Vec::new(),
             expect: Expectation { phase: FlowPhase::Succeeded, ..Expectation::default() },
@@ -211,7 +208,7 @@ impl Case {
         let mut found = Vec::new();
         let mut compare = |what: String, expected: &str, actual: &str| {
             if expected != actual {
-                found.push(format!("{} ({}): {what} is `{actual}`, expected `{expected}`", self.name, self.rules));
+                found.push(format!("{}: {what} is `{actual}`, expected `{expected}`", self.name));
             }
         };
         let failed = status.conditions.iter().find(|condition| condition.kind == "Failed");

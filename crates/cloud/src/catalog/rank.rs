@@ -1,4 +1,4 @@
-//! Which of those that fit is best: tiers by capability, then the order of the contract. Owns the
+//! Which of those that fit is best: tiers by capability, then a fixed order of criteria. Owns the
 //! order, which is total; names of types decide nothing but the last tie.
 
 use serde::Serialize;

@@ -212,7 +212,7 @@ const fn margin() -> Duration {
 }
 
 impl Default for Pace {
-    /// The defaults of the contract.
+    /// The defaults.
     fn default() -> Self {
         Self {
             lease_poll: Duration::from_secs(10),

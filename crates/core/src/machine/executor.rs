@@ -142,30 +142,30 @@ pub static MACHINE: Machine<ExecutorState, Event, NoGuard> = Machine {
     name: "executor",
     terminal: &[ExecutorState::Gone],
     rows: rows! { ExecutorState, Event, NoGuard;
-        "4.2 Pending": [] on [Seen] => Pending;
-        "4.2 Pending": [Pending] on [Taken] => Creating, "AddFinalizer";
-        "4.2 Pending": [Pending] on [SpecInvalid] => Failed, "WriteStatus";
-        "4.2 Creating": [Creating] on [ConfigApplied] => ConfigMapCreation, "Apply ConfigMap", "Apply Secret";
-        "4.2 Creating": [ConfigMapCreation] on [ConfigHashInPlace] => DeploymentCreation, "Apply Deployment";
-        "4.2 Creating": [DeploymentCreation] on [DeploymentObserved] => PodScheduling;
-        "4.2 Creating": [PodScheduling] on [PodsBound] => PodCreation;
-        "4.2 Creating": [PodCreation] on [AllReady] => Running;
-        "4.2 Running": [Running] on [TemplateDiffers] => Updating;
-        "4.2 Running": [Running] on [ReplicasDiffer] => Scaling, "Apply Deployment";
-        "4.2 Running": [Running] on [NoneReady] => Failed, "WriteStatus";
-        "4.2 Updating": [Updating] on [ConfigApplied] => ConfigMapUpdate, "Apply ConfigMap", "Apply Secret";
-        "4.2 Updating": [ConfigMapUpdate] on [ConfigHashInPlace] => RollingUpdate, "Apply Deployment";
-        "4.2 Updating": [RollingUpdate] on [AllReady] => Running;
-        "4.2 Updating": [Updating, ConfigMapUpdate, RollingUpdate] on [TemplateDiffers] => Updating;
-        "4.2 Scaling": [Scaling] on [AllReady] => Running;
-        "4.2 Scaling": [Scaling] on [TemplateDiffers] => Updating;
-        "4.2 Failed": [in CREATING_UPDATING_SCALING] on [Failing] => Failed, "WriteStatus";
-        "3.1 validate": [in CREATING_UPDATING_SCALING] on [SpecInvalid] => Failed, "WriteStatus";
-        "3.1 validate": [Running] on [SpecInvalid] => Failed, "WriteStatus";
-        "4.2 Failed": [Failed] on [RetryDue] => Creating;
-        "4.2 Terminating": [in LIVING] on [Deleted] => Terminating, "WriteStatus";
-        "4.2 Terminating": [Terminating] on [Finalizing] => Cleanup, "Delete Service, PDB, Deployment, ConfigMap, Secret";
-        "4.2 Terminating": [Cleanup] on [ChildrenGone] => Gone, "RemoveFinalizer";
+        "Pending": [] on [Seen] => Pending;
+        "Pending": [Pending] on [Taken] => Creating, "AddFinalizer";
+        "Pending": [Pending] on [SpecInvalid] => Failed, "WriteStatus";
+        "Creating": [Creating] on [ConfigApplied] => ConfigMapCreation, "Apply ConfigMap", "Apply Secret";
+        "Creating": [ConfigMapCreation] on [ConfigHashInPlace] => DeploymentCreation, "Apply Deployment";
+        "Creating": [DeploymentCreation] on [DeploymentObserved] => PodScheduling;
+        "Creating": [PodScheduling] on [PodsBound] => PodCreation;
+        "Creating": [PodCreation] on [AllReady] => Running;
+        "Running": [Running] on [TemplateDiffers] => Updating;
+        "Running": [Running] on [ReplicasDiffer] => Scaling, "Apply Deployment";
+        "Running": [Running] on [NoneReady] => Failed, "WriteStatus";
+        "Updating": [Updating] on [ConfigApplied] => ConfigMapUpdate, "Apply ConfigMap", "Apply Secret";
+        "Updating": [ConfigMapUpdate] on [ConfigHashInPlace] => RollingUpdate, "Apply Deployment";
+        "Updating": [RollingUpdate] on [AllReady] => Running;
+        "Updating": [Updating, ConfigMapUpdate, RollingUpdate] on [TemplateDiffers] => Updating;
+        "Scaling": [Scaling] on [AllReady] => Running;
+        "Scaling": [Scaling] on [TemplateDiffers] => Updating;
+        "Failed": [in CREATING_UPDATING_SCALING] on [Failing] => Failed, "WriteStatus";
+        "validate": [in CREATING_UPDATING_SCALING] on [SpecInvalid] => Failed, "WriteStatus";
+        "validate": [Running] on [SpecInvalid] => Failed, "WriteStatus";
+        "Failed": [Failed] on [RetryDue] => Creating;
+        "Terminating": [in LIVING] on [Deleted] => Terminating, "WriteStatus";
+        "Terminating": [Terminating] on [Finalizing] => Cleanup, "Delete Service, PDB, Deployment, ConfigMap, Secret";
+        "Terminating": [Cleanup] on [ChildrenGone] => Gone, "RemoveFinalizer";
     },
 };
 

@@ -36,18 +36,18 @@ pub static LEASE: Machine<LeaseState, LeaseState, NoGuard> = Machine {
     name: "lease",
     terminal: &[LeaseState::Gone],
     rows: rows! { LeaseState, LeaseState, NoGuard;
-        "7 lease": [] on [Creating] => Creating;
-        "7 lease": [Creating] on [Pending] => Pending;
-        "7 lease": [Pending] on [Starting] => Starting;
-        "7 lease": [Starting] on [Active] => Active;
-        "7 lease": [Active, Error] on [Terminating] => Terminating;
-        "7 lease": [Updating] on [Pending] => Pending;
-        "7 lease": [Updating] on [Active] => Active;
-        "7 lease": [Updating, Terminating] on [Terminated] => Terminated;
-        "7 lease": [Starting, Updating, Terminating, Deleting] on [Error] => Error;
-        "7 lease": [Pending, Active, Error, Terminated] on [Updating] => Updating;
-        "7 lease": [Pending, Starting, Active, Updating, Terminating, Error, Terminated] on [Deleting] => Deleting;
-        "7 lease": [Deleting] on [Gone] => Gone;
+        "lease": [] on [Creating] => Creating;
+        "lease": [Creating] on [Pending] => Pending;
+        "lease": [Pending] on [Starting] => Starting;
+        "lease": [Starting] on [Active] => Active;
+        "lease": [Active, Error] on [Terminating] => Terminating;
+        "lease": [Updating] on [Pending] => Pending;
+        "lease": [Updating] on [Active] => Active;
+        "lease": [Updating, Terminating] on [Terminated] => Terminated;
+        "lease": [Starting, Updating, Terminating, Deleting] on [Error] => Error;
+        "lease": [Pending, Active, Error, Terminated] on [Updating] => Updating;
+        "lease": [Pending, Starting, Active, Updating, Terminating, Error, Terminated] on [Deleting] => Deleting;
+        "lease": [Deleting] on [Gone] => Gone;
     },
 };
 
@@ -70,10 +70,10 @@ pub static RESERVATION: Machine<ReservationState, ReservationState, NoGuard> = M
     name: "reservation",
     terminal: &[ReservationState::Deleted],
     rows: rows! { ReservationState, ReservationState, NoGuard;
-        "7 reservation": [] on [Pending] => Pending;
-        "7 reservation": [Pending] on [Active] => Active;
-        "7 reservation": [Pending, Active] on [Error] => Error;
-        "7 reservation": [Pending, Active, Error] on [Deleted] => Deleted;
+        "reservation": [] on [Pending] => Pending;
+        "reservation": [Pending] on [Active] => Active;
+        "reservation": [Pending, Active] on [Error] => Error;
+        "reservation": [Pending, Active, Error] on [Deleted] => Deleted;
     },
 };
 

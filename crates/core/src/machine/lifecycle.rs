@@ -49,7 +49,7 @@ impl<S: Named, E: Named, G: Named> Machine<S, E, G> {
         self.rows
     }
 
-    /// The states that end the life, and are left at most by rows the specification names.
+    /// The states that end the life, and are left at most by rows that a late message takes.
     #[must_use]
     pub const fn terminal(&self) -> &'static [S] {
         self.terminal

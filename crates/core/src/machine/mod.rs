@@ -1,5 +1,5 @@
 //! Lifecycle state machines as data, one machine a file.
-//! Owns states, events and transition tables of the specifications. Never carries out an effect and never reads a clock.
+//! Owns states, events and transition tables. Never carries out an effect and never reads a clock.
 
 pub mod attempt;
 mod diagram;

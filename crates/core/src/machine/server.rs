@@ -68,18 +68,18 @@ pub static MACHINE: Machine<ServerState, ServerStatus, NoGuard> = Machine {
     name: "server",
     terminal: &[ServerState::Gone],
     rows: rows! { ServerState, ServerStatus, NoGuard;
-        "7 server": [] on [Build] => Build;
-        "7 server": [Build, Shutoff, Error] on [Active] => Active;
-        "7 server": [Build, Active] on [Error] => Error;
-        "7 server": [Active] on [Shutoff] => Shutoff;
-        "7 server": [Active] on [Reboot] => Reboot;
-        "7 server": [Active] on [Rebuild] => Rebuild;
-        "7 server": [Active, Shutoff, Error] on [Deleted, SoftDeleted, NotFound] => Gone;
+        "server": [] on [Build] => Build;
+        "server": [Build, Shutoff, Error] on [Active] => Active;
+        "server": [Build, Active] on [Error] => Error;
+        "server": [Active] on [Shutoff] => Shutoff;
+        "server": [Active] on [Reboot] => Reboot;
+        "server": [Active] on [Rebuild] => Rebuild;
+        "server": [Active, Shutoff, Error] on [Deleted, SoftDeleted, NotFound] => Gone;
         "ServerWait": [Reboot, Rebuild, Paused, Suspended] on [Active] => Active;
         "ServerWait": [Reboot, Rebuild] on [Error] => Error;
         "ServerWait": [Active] on [Paused] => Paused;
         "ServerWait": [Active] on [Suspended] => Suspended;
-        "7 unknown": [in EXISTING] on [Unknown] => same;
+        "unknown": [in EXISTING] on [Unknown] => same;
     },
 };
 

@@ -35,11 +35,11 @@ pub static MACHINE: Machine<TenantState, Event, NoGuard> = Machine {
     name: "tenant",
     terminal: &[TenantState::Closing],
     rows: rows! { TenantState, Event, NoGuard;
-        "1.2 created": [] on [Created] => Active;
-        "1.2 pause": [Active, Paused] on [Paused] => Paused, "its queues are not ready";
-        "1.2 resume": [Active, Paused] on [Resumed] => Active, "its queues are ready";
-        "5.5 delete": [Active, Paused, Closing] on [Deleted] => Closing, "refuse submits", "409 while jobs live";
-        "5.5 delete": [Closing] on [LastJobEnded] => same, "remove the tenant";
+        "created": [] on [Created] => Active;
+        "pause": [Active, Paused] on [Paused] => Paused, "its queues are not ready";
+        "resume": [Active, Paused] on [Resumed] => Active, "its queues are ready";
+        "delete": [Active, Paused, Closing] on [Deleted] => Closing, "refuse submits", "409 while jobs live";
+        "delete": [Closing] on [LastJobEnded] => same, "remove the tenant";
     },
 };
 

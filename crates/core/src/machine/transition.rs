@@ -5,10 +5,10 @@ use std::fmt;
 
 use super::Named;
 
-/// One row of a table as the specification writes it: several states and events may share it.
+/// One row of a table: several states and events may share it.
 #[derive(Debug)]
 pub struct Row<S: 'static, E: 'static, G> {
-    /// Where the specification has it: a rule number or the row's own name.
+    /// What the row is about, in a word; several rows may share it.
     pub rule: &'static str,
     /// States it starts from; none for the birth of the object.
     pub from: &'static [S],
@@ -25,7 +25,7 @@ pub struct Row<S: 'static, E: 'static, G> {
 /// One way from one state on one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition<S, E, G> {
-    /// Where the specification has it.
+    /// What its row is about, in a word.
     pub rule: &'static str,
     /// The state before; none for the birth of the object.
     pub from: Option<S>,

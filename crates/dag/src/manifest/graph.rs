@@ -8,13 +8,14 @@ use super::path::FieldPath;
 use super::report::Report;
 use super::validate::{Limits, validate};
 use super::violation::{FieldPart, Severity, Violation, Violations};
+use crate::manifest::code::Code;
 use crate::plan::{Plan, PlanError, PlanErrors};
 
 impl From<PlanError> for Violation {
     fn from(error: PlanError) -> Self {
-        let PlanError { rule, path, message, help } = error;
+        let PlanError { code, path, message, help } = error;
         let path = path.parse().unwrap_or_else(|_| FieldPath::default());
-        Self { severity: Severity::Error, rule, path, message, help, at: None, part: FieldPart::Value }
+        Self { severity: Severity::Error, code, path, message, help, at: None, part: FieldPart::Value }
     }
 }
 
@@ -47,7 +48,7 @@ pub fn checked(flow: &JobFlow, limits: &Limits) -> Result<Plan, Report> {
 /// Adds why a flow has no plan. Where it breaks other rules only a cycle is added: the rest is known already.
 fn add(errors: PlanErrors, found: &mut Violations) {
     let known = found.has_errors();
-    found.extend(errors.into_iter().filter(|error| !known || error.rule == "V1").map(Violation::from));
+    found.extend(errors.into_iter().filter(|error| !known || error.code == Code::Cycle).map(Violation::from));
 }
 
 /// Adds what only the graph shows and gives the spec back. With more errors than are kept there is nothing to add.

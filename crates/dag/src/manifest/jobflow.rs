@@ -12,6 +12,7 @@ use super::schema::{Expected, Walk};
 use super::source::Node;
 use super::validate::{Limits, validate};
 use super::violation::{FieldPart, Severity, Violation, Violations};
+use crate::manifest::code::Code;
 
 /// Names of other tools for fields of steps.
 const ALIASES: &[(&str, &str)] = &[
@@ -51,7 +52,7 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 /// Rules that are also broken by what is not there, as it may be under a misspelt name.
-const ABSENCES: [&str; 5] = ["V7", "V10", "V12", "V13", "2.4"];
+const ABSENCES: [Code; 5] = [Code::Source, Code::Artifact, Code::Reference, Code::Placeholder, Code::Condition];
 
 /// The flow of a parsed document, with everything wrong with it. The flow is absent when the document cannot be read as
 /// one.
@@ -71,7 +72,7 @@ pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<JobFlow>, Violati
             (Some(flow), found)
         }
         Err(error) => {
-            found.error("1.2", &Path::ROOT, || format!("the document is not a flow: {error}"));
+            found.error(Code::Value, &Path::ROOT, || format!("the document is not a flow: {error}"));
             (None, found)
         }
     }
@@ -96,7 +97,7 @@ pub fn read_object(object: &Value, limits: &Limits) -> Result<(JobFlow, Violatio
             if found.has_errors() { Err(found) } else { Ok((flow, found)) }
         }
         Err(error) => {
-            found.error("1.2", &Path::ROOT, || format!("the object is not a flow: {error}"));
+            found.error(Code::Value, &Path::ROOT, || format!("the object is not a flow: {error}"));
             Err(found)
         }
     }
@@ -133,7 +134,7 @@ impl<'d, D: Data<'d>> Data<'d> for Document<D> {
 }
 
 fn walk(found: &mut Violations) -> Walk<'_> {
-    Walk::new(Expected { rule: "1.2", unknown: Severity::Error, aliases: ALIASES, hints: HINTS }, found)
+    Walk::new(Expected { code: Code::Value, unknown: Severity::Error, aliases: ALIASES, hints: HINTS }, found)
 }
 
 /// Adds what the rules say, less what may only follow from fields that could not be read.
@@ -144,7 +145,7 @@ fn check(flow: &JobFlow, root: Node<'_>, limits: &Limits, found: &mut Violations
     let Some(doubtful) = found.iter().map(doubtful).collect::<Option<Vec<_>>>() else { return };
     let mut rules = validate(flow, limits);
     rules.retain(|violation| {
-        let certain = root.at(&violation.path).is_some() && !ABSENCES.contains(&violation.rule);
+        let certain = root.at(&violation.path).is_some() && !ABSENCES.contains(&violation.code);
         certain || !doubtful.iter().any(|area| violation.path.is_within(area))
     });
     found.append(rules);

@@ -1,6 +1,7 @@
 //! Manifests: what users write, read with exact places and checked by every rule that needs no running flow. Owns the
 //! way from text to typed objects and every message about them; never touches a file, a clock or a store.
 
+mod code;
 pub(crate) mod data;
 mod decode;
 mod graph;
@@ -21,6 +22,7 @@ mod tests;
 mod validate;
 mod violation;
 
+pub use code::Code;
 pub use graph::checked;
 pub use jobflow::read_object;
 pub use path::{FieldPath, ParsePathError, Path, Segment};

@@ -13,6 +13,7 @@ use super::source::{Node, Source, TextLimits};
 use super::validate::Limits;
 use super::violation::{Severity, Violations, shown};
 use super::{jobflow, pipeline};
+use crate::manifest::code::Code;
 
 /// How a file is read.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +103,7 @@ pub fn read(file: &str, text: impl Into<Arc<str>>, options: &Options) -> Result<
         found.append(own);
     }
     if manifests.is_empty() && !found.has_errors() {
-        found.error("1.1", &Path::ROOT, || {
+        found.error(Code::Object, &Path::ROOT, || {
             let help =
                 format!("write a document with apiVersion: {API_VERSION} and kind: {KIND}, or a pipeline with `steps`");
             ("the file holds no flow", help)
@@ -119,7 +120,7 @@ fn recognise(root: Node<'_>, limits: &Limits, found: &mut Violations) -> Option<
         Shape::Null => return None,
         Shape::Map => {}
         other => {
-            found.error("1.1", &Path::ROOT, || {
+            found.error(Code::Object, &Path::ROOT, || {
                 (format!("the document is {}, not a flow", other.described()), format!("begin it with kind: {KIND}"))
             });
             return None;
@@ -138,7 +139,7 @@ fn recognise(root: Node<'_>, limits: &Limits, found: &mut Violations) -> Option<
             read.map(|(flow, names)| (Form::Pipeline, flow, names))
         }
         None => {
-            found.error("1.1", &Path::ROOT.field("kind"), || {
+            found.error(Code::Object, &Path::ROOT.field("kind"), || {
                 let help = format!("write kind: {KIND} and apiVersion: {API_VERSION}, or list `steps` for a pipeline");
                 ("the document has neither `kind` nor `steps`, so it is not a flow", help)
             });
@@ -159,19 +160,20 @@ fn ignored(root: Node<'_>, kind: Shape<'_>, found: &mut Violations) {
         .and_then(|(_, version)| version.text())
         .is_some_and(|version| version.starts_with(GROUP));
     match kind {
-        Shape::Str(kind) if group || nearest(kind, [KIND]).is_some() => found
-            .error("1.1", &path, || (format!("there is no kind {}", shown(kind)), format!("did you mean `{KIND}`?"))),
-        Shape::Str(kind @ ("List" | "JobFlowList")) => found.error("1.1", &path, || {
+        Shape::Str(kind) if group || nearest(kind, [KIND]).is_some() => found.error(Code::Object, &path, || {
+            (format!("there is no kind {}", shown(kind)), format!("did you mean `{KIND}`?"))
+        }),
+        Shape::Str(kind @ ("List" | "JobFlowList")) => found.error(Code::Object, &path, || {
             (
                 format!("a document of kind {kind} is not read"),
                 "write its items as separate documents, separated by `---`",
             )
         }),
         Shape::Str(kind) => {
-            found.add((Severity::Warning, "1.1"), &path, || {
+            found.add((Severity::Warning, Code::Object), &path, || {
                 (format!("a document of kind {} is ignored", shown(kind)), "apply it with its own tool")
             });
         }
-        other => found.error("1.1", &path, || format!("`kind` is {}, not a text", other.described())),
+        other => found.error(Code::Object, &path, || format!("`kind` is {}, not a text", other.described())),
     }
 }

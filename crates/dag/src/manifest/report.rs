@@ -7,6 +7,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::violation::{Excerpt, Severity, Violation, Violations};
+use crate::manifest::code::Code;
 
 /// What is wrong with a file, ready to show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
@@ -38,15 +39,15 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = &self.violations;
-        let mut said: BTreeMap<(&str, &str), Vec<&Violation>> = BTreeMap::new();
+        let mut said: BTreeMap<(Code, &str), Vec<&Violation>> = BTreeMap::new();
         for warning in list.iter().filter(|violation| violation.severity == Severity::Warning) {
-            said.entry((warning.rule, &warning.message)).or_default().push(warning);
+            said.entry((warning.code, &warning.message)).or_default().push(warning);
         }
         let of = |severity| list.iter().filter(move |violation| violation.severity == severity);
         for violation in of(Severity::Error).chain(of(Severity::Warning)) {
             let same = match violation.severity {
                 Severity::Error => None,
-                Severity::Warning => said.remove(&(violation.rule, violation.message.as_str())),
+                Severity::Warning => said.remove(&(violation.code, violation.message.as_str())),
             };
             // A warning that was said with its first place is not said again.
             if violation.severity == Severity::Warning && same.is_none() {
@@ -83,7 +84,7 @@ fn entry(f: &mut fmt::Formatter<'_>, violation: &Violation) -> fmt::Result {
         Severity::Error => "error",
         Severity::Warning => "warning",
     };
-    writeln!(f, "{word}[{}]: {}", violation.rule, violation.message)?;
+    writeln!(f, "{word}[{}]: {}", violation.code, violation.message)?;
     let mut margin = String::new();
     if let Some(at) = &violation.at {
         let number = at.line.to_string();
@@ -138,11 +139,11 @@ mod tests {
     fn sample() -> Report {
         let mut list = Violations::new();
         let spec = Path::ROOT.field("spec");
-        list.warning("V2", &Path::ROOT, || "a document of kind ConfigMap is ignored");
-        list.error("V6", &spec.field("parameters").index(0).field("name"), || {
+        list.warning(Code::UnknownField, &Path::ROOT, || "a document of kind ConfigMap is ignored");
+        list.error(Code::Parameter, &spec.field("parameters").index(0).field("name"), || {
             ("`a_b` is not a valid parameter name", "write `a-b`")
         });
-        for violation in list.iter_mut().filter(|violation| violation.rule == "V6") {
+        for violation in list.iter_mut().filter(|violation| violation.code == Code::Parameter) {
             let excerpt = Excerpt { text: "    - name: a_b".into(), before: 12, width: 3 };
             violation.at = Some(Location { file: Arc::from("flow.yaml"), line: 12, column: 13, excerpt });
         }
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn reports_show_source_line_caret_field_and_help_errors_first() {
         insta::assert_snapshot!(sample(), @"
-        error[V6]: `a_b` is not a valid parameter name
+        error[parameter]: `a_b` is not a valid parameter name
           --> flow.yaml:12:13
            |
         12 |     - name: a_b
@@ -160,7 +161,7 @@ mod tests {
            = field: spec.parameters[0].name
            = help: write `a-b`
 
-        warning[V2]: a document of kind ConfigMap is ignored
+        warning[unknown-field]: a document of kind ConfigMap is ignored
 
         1 error, 1 warning
         ");
@@ -170,10 +171,14 @@ mod tests {
     fn a_warning_is_said_once_with_all_its_places() {
         let mut list = Violations::new();
         for n in 0..3 {
-            list.warning("4.2", &Path::ROOT.field("steps").index(n), || "`image` is ignored by plain processes");
+            list.warning(
+                Code::Ignored,
+                &Path::ROOT.field("steps").index(n),
+                || "`image` is ignored by plain processes",
+            );
         }
         insta::assert_snapshot!(Report::new(list), @"
-        warning[4.2]: `image` is ignored by plain processes
+        warning[ignored]: `image` is ignored by plain processes
          = field: steps[0]
           = also: steps[1], steps[2]
 
@@ -183,14 +188,14 @@ mod tests {
 
     #[test]
     fn json_reports_carry_rule_field_and_place() {
-        insta::assert_snapshot!(sample().json(), @r#"{"omitted":{"errors":0,"warnings":0},"violations":[{"message":"a document of kind ConfigMap is ignored","path":"","rule":"V2","severity":"warning"},{"at":{"column":13,"file":"flow.yaml","line":12},"help":"write `a-b`","message":"`a_b` is not a valid parameter name","path":"spec.parameters[0].name","rule":"V6","severity":"error"}]}"#);
+        insta::assert_snapshot!(sample().json(), @r#"{"omitted":{"errors":0,"warnings":0},"violations":[{"message":"a document of kind ConfigMap is ignored","path":"","code":"unknown-field","severity":"warning"},{"at":{"column":13,"file":"flow.yaml","line":12},"help":"write `a-b`","message":"`a_b` is not a valid parameter name","path":"spec.parameters[0].name","code":"parameter","severity":"error"}]}"#);
     }
 
     #[test]
     fn omitted_violations_are_counted() {
         let mut list = Violations::new();
         for n in 0..102 {
-            list.error("V5", &Path::ROOT.index(n), || "twice");
+            list.error(Code::Duplicate, &Path::ROOT.index(n), || "twice");
         }
         let text = Report::new(list).to_string();
         assert!(text.ends_with("and 2 errors more\n\n102 errors"), "{text}");

@@ -70,14 +70,14 @@ pub(super) fn says_under<const N: usize>(limits: &Limits, changes: [(&str, Value
     lines(&found)
 }
 
-/// Violations as lines: severity, rule, field, message and help.
+/// Violations as lines: severity, code, field, message and help.
 pub(super) fn lines(found: &Violations) -> String {
     found.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn line(violation: &Violation) -> String {
-    let Violation { severity, rule, path, message, help, .. } = violation;
+    let Violation { severity, code, path, message, help, .. } = violation;
     let severity = if *severity == Severity::Error { "error" } else { "warning" };
     let help = help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
-    format!("{severity}[{rule}] {path}: {message}{help}")
+    format!("{severity}[{code}] {path}: {message}{help}")
 }

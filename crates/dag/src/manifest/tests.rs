@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::testing::{flow, lines};
 use super::*;
+use crate::manifest::code::Code;
 
 fn report(text: &str) -> String {
     match read("flow.yaml", text, &Options::new(Limits::kubernetes())) {
@@ -45,7 +46,7 @@ fn every_violation_is_reported_with_its_place() {
         "{FLOW}    - name: Extract\n      dependecies: [load]\n      template: *job\n    - name: clean\n      dependencies: [lod]\n      timeoutSeconds: 0\n      template: *job\n  executionPolicy: {{backoffLimit: -1, failurePolicy: never}}\n"
     );
     insta::assert_snapshot!(report(&text), @"
-    error[1.2]: step name `Extract` is not valid: character 'E' at position 1 is not allowed
+    error[value]: step name `Extract` is not valid: character 'E' at position 1 is not allowed
       --> flow.yaml:14:13
        |
     14 |     - name: Extract
@@ -53,7 +54,7 @@ fn every_violation_is_reported_with_its_place() {
        = field: spec.steps[1].name
        = help: use lower case letters, digits, `-` and `.`
 
-    error[V2]: unknown field `dependecies`
+    error[unknown-field]: unknown field `dependecies`
       --> flow.yaml:15:7
        |
     15 |       dependecies: [load]
@@ -61,7 +62,7 @@ fn every_violation_is_reported_with_its_place() {
        = field: spec.steps[1].dependecies
        = help: did you mean `dependencies`?
 
-    error[1.2]: there is no step `lod`
+    error[dependency]: there is no step `lod`
       --> flow.yaml:18:22
        |
     18 |       dependencies: [lod]
@@ -69,7 +70,7 @@ fn every_violation_is_reported_with_its_place() {
        = field: spec.steps[2].dependencies[0]
        = help: did you mean `load`?
 
-    error[1.2]: a timeout of 0 seconds
+    error[value]: a timeout of 0 seconds
       --> flow.yaml:19:23
        |
     19 |       timeoutSeconds: 0
@@ -77,7 +78,7 @@ fn every_violation_is_reported_with_its_place() {
        = field: spec.steps[2].timeoutSeconds
        = help: use 1 to 2592000 (30 days), or leave it out for none
 
-    error[1.2]: -1 is too small
+    error[value]: -1 is too small
       --> flow.yaml:21:35
        |
     21 |   executionPolicy: {backoffLimit: -1, failurePolicy: never}
@@ -85,7 +86,7 @@ fn every_violation_is_reported_with_its_place() {
        = field: spec.executionPolicy.backoffLimit
        = help: use 0 or more
 
-    error[1.2]: expected one of FailFast, CancelRunning, Continue, found the text `never`
+    error[value]: expected one of FailFast, CancelRunning, Continue, found the text `never`
       --> flow.yaml:21:54
        |
     21 |   executionPolicy: {backoffLimit: -1, failurePolicy: never}
@@ -100,7 +101,7 @@ fn every_violation_is_reported_with_its_place() {
 fn rules_do_not_speak_of_what_could_not_be_read() {
     let text = FLOW.replace("template: &job", "tempalte: &job") + "  finally: 5\n";
     insta::assert_snapshot!(report(&text), @"
-    error[V2]: unknown field `tempalte`
+    error[unknown-field]: unknown field `tempalte`
      --> flow.yaml:7:7
       |
     7 |       tempalte: &job
@@ -108,7 +109,7 @@ fn rules_do_not_speak_of_what_could_not_be_read() {
       = field: spec.steps[0].tempalte
       = help: did you mean `template`?
 
-    error[1.2]: expected a list of mappings, found the number 5
+    error[value]: expected a list of mappings, found the number 5
       --> flow.yaml:14:12
        |
     14 |   finally: 5
@@ -120,7 +121,7 @@ fn rules_do_not_speak_of_what_could_not_be_read() {
     ");
     let text = FLOW.to_owned() + "  paramters: []\n  retryOf: {name: ''}\n";
     insta::assert_snapshot!(report(&text), @"
-    error[V2]: unknown field `paramters`
+    error[unknown-field]: unknown field `paramters`
       --> flow.yaml:14:3
        |
     14 |   paramters: []
@@ -128,7 +129,7 @@ fn rules_do_not_speak_of_what_could_not_be_read() {
        = field: spec.paramters
        = help: did you mean `parameters`?
 
-    error[1.2]: `uid` is missing
+    error[value]: `uid` is missing
       --> flow.yaml:15:3
        |
     15 |   retryOf: {name: ''}
@@ -144,7 +145,7 @@ fn rules_do_not_speak_of_what_could_not_be_read() {
 fn documents_of_other_kinds_are_ignored_with_a_warning() {
     let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\n---\n{FLOW}---\n");
     insta::assert_snapshot!(report(&text), @"
-    1 flows; warning[1.1]: a document of kind `ConfigMap` is ignored
+    1 flows; warning[object]: a document of kind `ConfigMap` is ignored
      --> flow.yaml:2:7
       |
     2 | kind: ConfigMap
@@ -159,10 +160,10 @@ fn documents_of_other_kinds_are_ignored_with_a_warning() {
 #[test]
 fn files_without_flow_are_refused() {
     insta::assert_snapshot!(report("apiVersion: v1\nkind: Secret\n"), @"
-    error[1.1]: the file holds no flow
+    error[object]: the file holds no flow
      = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
 
-    warning[1.1]: a document of kind `Secret` is ignored
+    warning[object]: a document of kind `Secret` is ignored
      --> flow.yaml:2:7
       |
     2 | kind: Secret
@@ -173,13 +174,13 @@ fn files_without_flow_are_refused() {
     1 error, 1 warning
     ");
     insta::assert_snapshot!(report("# nothing\n"), @"
-    error[1.1]: the file holds no flow
+    error[object]: the file holds no flow
      = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
 
     1 error
     ");
     insta::assert_snapshot!(report("name: x\n"), @"
-    error[1.1]: the document has neither `kind` nor `steps`, so it is not a flow
+    error[object]: the document has neither `kind` nor `steps`, so it is not a flow
      --> flow.yaml:1:1
       |
     1 | name: x
@@ -190,7 +191,7 @@ fn files_without_flow_are_refused() {
     1 error
     ");
     insta::assert_snapshot!(report("- a\n"), @"
-    error[1.1]: the document is a list, not a flow
+    error[object]: the document is a list, not a flow
      --> flow.yaml:1:1
       |
     1 | - a
@@ -200,7 +201,7 @@ fn files_without_flow_are_refused() {
     1 error
     ");
     insta::assert_snapshot!(report("kind: jobflow\napiVersion: workflow.kube-zen.io/v1alpha1\n---\nkind: Flow\napiVersion: workflow.kube-zen.io/v1\n---\nkind: List\nitems: []\n---\nkind: 5\n"), @"
-    error[1.1]: there is no kind `jobflow`
+    error[object]: there is no kind `jobflow`
      --> flow.yaml:1:7
       |
     1 | kind: jobflow
@@ -208,7 +209,7 @@ fn files_without_flow_are_refused() {
       = field: kind
       = help: did you mean `JobFlow`?
 
-    error[1.1]: there is no kind `Flow`
+    error[object]: there is no kind `Flow`
      --> flow.yaml:4:7
       |
     4 | kind: Flow
@@ -216,7 +217,7 @@ fn files_without_flow_are_refused() {
       = field: kind
       = help: did you mean `JobFlow`?
 
-    error[1.1]: a document of kind List is not read
+    error[object]: a document of kind List is not read
      --> flow.yaml:7:7
       |
     7 | kind: List
@@ -224,7 +225,7 @@ fn files_without_flow_are_refused() {
       = field: kind
       = help: write its items as separate documents, separated by `---`
 
-    error[1.1]: `kind` is the number 5, not a text
+    error[object]: `kind` is the number 5, not a text
       --> flow.yaml:10:7
        |
     10 | kind: 5
@@ -256,10 +257,10 @@ fn violations_found_later_get_their_place_too() {
     let reading = read("f.yaml", FLOW, &Options::default()).unwrap();
     let mut cycle = Violations::new();
     let spec = Path::ROOT.field("spec");
-    cycle.error("V1", &spec.field("steps").index(0).field("name"), || "a depends on itself");
+    cycle.error(Code::Cycle, &spec.field("steps").index(0).field("name"), || "a depends on itself");
     reading.manifests[0].place(&mut cycle);
     insta::assert_snapshot!(Report::new(cycle), @"
-    error[V1]: a depends on itself
+    error[cycle]: a depends on itself
      --> f.yaml:6:13
       |
     6 |     - name: load
@@ -274,7 +275,7 @@ fn violations_found_later_get_their_place_too() {
 fn errors_in_texts_point_into_the_text() {
     let text = FLOW.to_owned() + "      when: \"steps.load.phase = 'x'\"\n";
     insta::assert_snapshot!(report(&text), @r#"
-    error[2.4]: unknown sign `=`
+    error[condition]: unknown sign `=`
       --> flow.yaml:14:31
        |
     14 |       when: "steps.load.phase = 'x'"
@@ -301,7 +302,7 @@ fn objects_from_the_wire_keep_the_same_rules() {
     let mut object = flow();
     assert!(read_object(&object, &Limits::kubernetes()).is_ok());
     object["spec"]["steps"][0]["odd"] = json!(1);
-    insta::assert_snapshot!(lines(&read_object(&object, &Limits::kubernetes()).unwrap_err()), @"error[V2] spec.steps[0].odd: unknown field `odd` (remove it, or check where it belongs)");
+    insta::assert_snapshot!(lines(&read_object(&object, &Limits::kubernetes()).unwrap_err()), @"error[unknown-field] spec.steps[0].odd: unknown field `odd` (remove it, or check where it belongs)");
 }
 
 #[test]
@@ -309,7 +310,7 @@ fn cycles_are_named_beside_other_violations() {
     let text = FLOW.replace("    - name: load\n", "    - name: load\n      dependencies: [clean]\n")
         + "    - {name: clean, type: Manual, when: \"steps.load.phase == 'Failed'\", timeoutSeconds: 0}\n    - {name: alone, type: Manual, dependencies: [alone]}\n";
     insta::assert_snapshot!(report(&text), @r#"
-    error[V1]: steps wait for each other in a cycle: load → clean → load
+    error[cycle]: steps wait for each other in a cycle: load → clean → load
      --> flow.yaml:7:7
       |
     7 |       dependencies: [clean]
@@ -317,7 +318,7 @@ fn cycles_are_named_beside_other_violations() {
       = field: spec.steps[0].dependencies
       = help: remove one of these dependencies or references
 
-    error[1.2]: a timeout of 0 seconds
+    error[value]: a timeout of 0 seconds
       --> flow.yaml:15:89
        |
     15 | …, type: Manual, when: "steps.load.phase == 'Failed'", timeoutSeconds: 0}
@@ -329,7 +330,7 @@ fn cycles_are_named_beside_other_violations() {
     "#);
     let pipeline = "name: p\nsteps:\n- {name: A, depends_on: [B], job_spec: {command: [x], image: i}}\n- {name: B, depends_on: [A], job_spec: {command: [x], image: i}}\n";
     insta::assert_snapshot!(report(pipeline), @"
-    error[V1]: steps wait for each other in a cycle: a → b → a
+    error[cycle]: steps wait for each other in a cycle: a → b → a
      --> flow.yaml:3:13
       |
     3 | - {name: A, depends_on: [B], job_spec: {command: [x], image: i}}
@@ -351,7 +352,7 @@ fn a_long_chain_is_no_cycle_until_it_is_closed() {
     assert!(read_object(&object, &Limits::elsewhere()).is_ok());
     object["spec"]["steps"][0]["dependencies"] = json!(["s29999"]);
     let found = lines(&read_object(&object, &Limits::elsewhere()).unwrap_err());
-    assert!(found.starts_with("error[V1]") && found.lines().count() == 1, "{found}");
+    assert!(found.starts_with("error[cycle]") && found.lines().count() == 1, "{found}");
 }
 
 /// A value of the type a table gives, so that the typed flow can be compared with the table.

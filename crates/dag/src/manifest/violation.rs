@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use super::code::Code;
 use super::path::{FieldPath, Path};
 
 /// Violations of one severity that a list keeps; further ones are only counted.
@@ -52,8 +53,8 @@ pub struct Excerpt {
 pub struct Violation {
     /// Whether it refuses the manifest.
     pub severity: Severity,
-    /// The rule it breaks: `V6`, `R35`, `1.2` for a cell of the field tables, `syntax` or `limit` for the text itself.
-    pub rule: &'static str,
+    /// What kind of fault it is.
+    pub code: Code,
     /// The field, in the words of the manifest's own form.
     #[serde(serialize_with = "as_text")]
     pub path: FieldPath,
@@ -161,31 +162,31 @@ impl Violations {
     }
 
     /// Adds an error. `note` runs only while the list keeps errors.
-    pub fn error<N: Into<Note>>(&mut self, rule: &'static str, path: &Path<'_>, note: impl FnOnce() -> N) {
-        self.add((Severity::Error, rule), path, note);
+    pub fn error<N: Into<Note>>(&mut self, code: Code, path: &Path<'_>, note: impl FnOnce() -> N) {
+        self.add((Severity::Error, code), path, note);
     }
 
     /// Adds a warning. `note` runs only while the list keeps warnings.
-    pub fn warning<N: Into<Note>>(&mut self, rule: &'static str, path: &Path<'_>, note: impl FnOnce() -> N) {
-        self.add((Severity::Warning, rule), path, note);
+    pub fn warning<N: Into<Note>>(&mut self, code: Code, path: &Path<'_>, note: impl FnOnce() -> N) {
+        self.add((Severity::Warning, code), path, note);
     }
 
-    /// Adds a violation of a severity and rule.
-    pub fn add<N: Into<Note>>(&mut self, kind: (Severity, &'static str), path: &Path<'_>, note: impl FnOnce() -> N) {
+    /// Adds a violation of a severity and code.
+    pub fn add<N: Into<Note>>(&mut self, kind: (Severity, Code), path: &Path<'_>, note: impl FnOnce() -> N) {
         self.add_at(kind, || path.to_owned(), note);
     }
 
-    /// Adds a violation of a severity and rule about a path of its own.
+    /// Adds a violation of a severity and code about a path of its own.
     pub fn add_at<N: Into<Note>>(
         &mut self,
-        kind: (Severity, &'static str),
+        kind: (Severity, Code),
         path: impl FnOnce() -> FieldPath,
         note: impl FnOnce() -> N,
     ) {
-        let (severity, rule) = kind;
+        let (severity, code) = kind;
         if self.counts(severity) {
             let Note { message, help, part } = note().into();
-            self.list.push(Violation { severity, rule, path: path(), message, help, at: None, part });
+            self.list.push(Violation { severity, code, path: path(), message, help, at: None, part });
         }
     }
 
@@ -343,15 +344,15 @@ mod tests {
     fn lists_keep_the_first_hundred_of_each_severity_and_count_the_rest() {
         let mut list = Violations::new();
         for n in 0..250 {
-            list.error("V6", &Path::ROOT.index(n), || format!("error {n}"));
+            list.error(Code::Parameter, &Path::ROOT.index(n), || format!("error {n}"));
         }
-        list.warning("V2", &Path::ROOT, || ("odd", "remove it"));
+        list.warning(Code::UnknownField, &Path::ROOT, || ("odd", "remove it"));
         assert_eq!((list.count(Severity::Error), list.more(Severity::Error)), (250, 150));
         assert_eq!((list.count(Severity::Warning), list.more(Severity::Warning)), (1, 0));
         assert_eq!(list.iter().count(), 101);
 
         let mut sum = Violations::new();
-        sum.error("V1", &Path::ROOT, || "a cycle");
+        sum.error(Code::Cycle, &Path::ROOT, || "a cycle");
         sum.append(list);
         assert_eq!((sum.count(Severity::Error), sum.more(Severity::Error)), (251, 151));
     }
@@ -361,7 +362,7 @@ mod tests {
         let mut list = Violations::new();
         let mut written = 0;
         for _ in 0..1000 {
-            list.error("V6", &Path::ROOT, || {
+            list.error(Code::Parameter, &Path::ROOT, || {
                 written += 1;
                 "again"
             });

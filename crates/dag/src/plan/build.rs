@@ -11,6 +11,7 @@ use orlop_core::spec::step::{InputParameter, Step};
 use super::graph::{Edge, EdgeList, Graph};
 use super::{FailureMeaning, FanOut, Plan, Policy, StepPlan};
 use crate::depends::{self, Depends};
+use crate::manifest::Code;
 use crate::params::Path;
 use crate::when::{self, Condition, Parameters, Scope, Secrecy, Steps};
 
@@ -24,8 +25,8 @@ pub(super) const SUGGESTED: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct PlanError {
-    /// The rule it breaks, such as `V1`.
-    pub rule: &'static str,
+    /// What kind of fault it is.
+    pub code: Code,
     /// Field path.
     pub path: String,
     /// What is wrong and what to do.
@@ -119,7 +120,7 @@ fn cycle_error(spec: &FlowSpec, steps: &[StepPlan], cycle: &[u32]) -> PlanError 
     let first = cycle.first().copied().unwrap_or(0);
     names.push(name(&first));
     PlanError {
-        rule: "V1",
+        code: Code::Cycle,
         path: path(spec, first, "dependencies"),
         message: format!("steps wait for each other in a cycle: {}", names.join(" \u{2192} ")),
         help: Some("remove one of these dependencies or references".to_owned()),
@@ -152,7 +153,7 @@ impl<'a> Builder<'a> {
             let name: Arc<str> = Arc::from(step.name.as_str());
             if builder.index.insert(name, number).is_some() {
                 let message = format!("step name `{}` is used twice", step.name);
-                builder.fail("V3", number, "name", message, Some("give every step a unique name".to_owned()));
+                builder.fail(Code::Name, number, "name", message, Some("give every step a unique name".to_owned()));
             }
             builder.scope.declare(&step.name, step.output_parameters().iter().map(|output| output.name.as_str()));
         }
@@ -162,9 +163,9 @@ impl<'a> Builder<'a> {
         builder
     }
 
-    fn fail(&mut self, rule: &'static str, step: u32, member: &str, message: String, help: Option<String>) {
+    fn fail(&mut self, code: Code, step: u32, member: &str, message: String, help: Option<String>) {
         let path = path(self.spec, step, member);
-        self.errors.push(PlanError { rule, path, message, help });
+        self.errors.push(PlanError { code, path, message, help });
     }
 
     /// The step that was meant, for the first errors only: nobody reads more of them.
@@ -211,7 +212,7 @@ impl<'a> Builder<'a> {
                 Some(Box::new(join))
             }
             Err(error) => {
-                self.fail("V12", number, "depends", error.to_string(), error.help().map(str::to_owned));
+                self.fail(Code::Reference, number, "depends", error.to_string(), error.help().map(str::to_owned));
                 None
             }
         }
@@ -224,12 +225,12 @@ impl<'a> Builder<'a> {
                 let message =
                     format!("`{name}` cannot be a dependency: `steps` and `finally` wait for their own steps only");
                 let help = "steps of `finally` run after all others anyway";
-                self.fail("V12", number, member, message, Some(help.to_owned()));
+                self.fail(Code::Reference, number, member, message, Some(help.to_owned()));
             }
             None => {
                 let message = format!("there is no step `{name}`");
                 let near = self.suggestion(name);
-                self.fail("V12", number, member, message, near);
+                self.fail(Code::Reference, number, member, message, near);
             }
         }
     }
@@ -245,12 +246,12 @@ impl<'a> Builder<'a> {
             Some(_) if finally => {}
             Some(_) => {
                 let message = format!("`{name}` is a `finally` step and runs after this one");
-                self.fail("V12", number, member, message, None);
+                self.fail(Code::Reference, number, member, message, None);
             }
             None => {
                 let message = format!("there is no step `{name}`");
                 let near = self.suggestion(name);
-                self.fail("V12", number, member, message, near);
+                self.fail(Code::Reference, number, member, message, near);
             }
         }
     }
@@ -280,7 +281,7 @@ impl<'a> Builder<'a> {
                 Some(Box::new(condition))
             }
             Err(error) => {
-                self.fail("V12", number, "when", error.to_string(), error.help().map(str::to_owned));
+                self.fail(Code::Reference, number, "when", error.to_string(), error.help().map(str::to_owned));
                 None
             }
         }

@@ -173,7 +173,7 @@ impl<'a> Laws<'a> {
         for step in &status.steps {
             let known = self.settled.get(&step.name);
             if let Some(known) = known {
-                same("R15: a settled step never changes", step, known)?;
+                same("a settled step never changes", step, known)?;
             } else if matches!(step.phase, StepPhase::Succeeded | StepPhase::Failed | StepPhase::Skipped)
                 && step.reason != "RetryScheduled"
             {
@@ -181,14 +181,12 @@ impl<'a> Laws<'a> {
             }
         }
         if let Some((last, _)) = self.last.as_ref().filter(|(last, _)| last.phase.is_terminal()) {
-            same("R15: a flow that is over never changes", status, last)?;
+            same("a flow that is over never changes", status, last)?;
             let deletes = effects == [FlowEffect::DeleteFlow];
-            law(effects.is_empty() || (deletes && !self.deleted), || {
-                format!("T17: effects after the end: {effects:?}")
-            })?;
+            law(effects.is_empty() || (deletes && !self.deleted), || format!("effects after the end: {effects:?}"))?;
         }
         self.deleted |= effects.contains(&FlowEffect::DeleteFlow);
-        law(!self.deleted || status.phase.is_terminal(), || "R17: only a flow that is over is deleted".to_owned())
+        law(!self.deleted || status.phase.is_terminal(), || "only a flow that is over is deleted".to_owned())
     }
 
     /// The status is written exactly when it may have changed.
@@ -213,7 +211,7 @@ impl<'a> Laws<'a> {
         let last = self.started.get(&at).copied().unwrap_or(0);
         let again = attempt == last && !self.ended.contains(&(at, attempt));
         let next = attempt == last + 1 && (last == 0 || self.ended.contains(&(at, last)));
-        law(again || next, || format!("R11: attempt {attempt} of {at:?} starts after attempt {last}"))?;
+        law(again || next, || format!("attempt {attempt} of {at:?} starts after attempt {last}"))?;
         self.started.insert(at, attempt);
         let Some(case) = self.case.steps.get(at.step.0 as usize) else { return Ok(()) };
         for need in &case.needs {
@@ -226,7 +224,7 @@ impl<'a> Laws<'a> {
                 StepPhase::Skipped => step.reason == "ConditionFalse" && self.case.skip == SkipPolicy::Lenient,
                 _ => false,
             });
-            law(satisfied, || format!("R1: {at:?} starts before s{need} is satisfied"))?;
+            law(satisfied, || format!("{at:?} starts before s{need} is satisfied"))?;
         }
         Ok(())
     }
@@ -234,15 +232,15 @@ impl<'a> Laws<'a> {
     fn limits(&self, status: &FlowStatus, state: &State) -> Result<(), String> {
         let live: Vec<Address> = state.live().map(|(at, _)| at).collect();
         let within = |count: usize, limit: Option<u32>| limit.is_none_or(|limit| count <= limit as usize);
-        law(within(live.len(), self.case.parallelism), || format!("R38: {} live attempts", live.len()))?;
+        law(within(live.len(), self.case.parallelism), || format!("{} live attempts", live.len()))?;
         for (number, step) in (0_u32..).zip(&self.case.steps) {
             let own = live.iter().filter(|at| at.step.0 == number).count();
-            law(within(own, step.parallelism), || format!("R38: {own} live instances of s{number}"))?;
+            law(within(own, step.parallelism), || format!("{own} live instances of s{number}"))?;
         }
         let sum = |what: fn(&StepStatus) -> u32| -> u32 { status.steps.iter().map(what).sum() };
         let (retries, counted) = (sum(|step| step.retry_count), sum(|step| step.counted_failures));
-        same("R12: retries of the flow are those of its steps", &status.retries, &(retries + counted))?;
-        law(retries <= self.case.budget, || format!("R12: {retries} retries, {} allowed", self.case.budget))?;
+        same("retries of the flow are those of its steps", &status.retries, &(retries + counted))?;
+        law(retries <= self.case.budget, || format!("{retries} retries, {} allowed", self.case.budget))?;
         let progress = &status.progress;
         let completed = progress.successful_steps + progress.failed_steps + progress.skipped_steps;
         same("progress adds up", &progress.completed_steps, &completed)?;
@@ -259,7 +257,7 @@ impl<'a> Laws<'a> {
     /// What has been told already, and time in which nothing is due, change nothing.
     fn quiet(&self, event: Option<&FlowEvent>, state: &State, now: Time) -> Result<(), String> {
         let due = next_deadline(state);
-        law(due.is_none_or(|due| due > now), || format!("R16: {due:?} is due at {now} and has not fired"))?;
+        law(due.is_none_or(|due| due > now), || format!("{due:?} is due at {now} and has not fired"))?;
         let mut times = vec![(FlowEvent::Tick, now)];
         times.extend(due.map(|due| (FlowEvent::Tick, Time::from_millis(due.millis() - 1))));
         match event {

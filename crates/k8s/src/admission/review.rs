@@ -160,7 +160,7 @@ fn sentence(violation: &Violation) -> String {
 /// What is wrong, and what to do.
 fn message(violation: &Violation) -> String {
     let help = violation.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
-    format!("{}{help} [{}]", violation.message, violation.rule)
+    format!("{}{help} [{}]", violation.message, violation.code)
 }
 
 /// As much as the API server passes on.

@@ -2,7 +2,7 @@
 
 use orlop_core::name::short63;
 use orlop_dag::engine::left_of;
-use orlop_dag::manifest::{FieldPath, Path, Severity, Violation, Violations, validate_update};
+use orlop_dag::manifest::{Code, FieldPath, Path, Severity, Violation, Violations, validate_update};
 use serde_json::Value;
 
 use super::Settings;
@@ -21,7 +21,7 @@ pub(super) fn respond(request: &AdmissionRequest, settings: &Settings) -> Admiss
             found.append(new.warnings);
             for path in &new.unknown {
                 found.add_at(
-                    (Severity::Warning, "1.2"),
+                    (Severity::Warning, Code::Value),
                     || place(path),
                     || "is unknown and will not be stored".to_owned(),
                 );
@@ -64,7 +64,7 @@ fn confirmations(request: &AdmissionRequest, found: &mut Violations) {
         }
         let blocked = step.filter(|step| left_of(step).is_some());
         if blocked.is_none_or(|step| step.attempt.to_string() != value) {
-            found.error("4.1", &path.field(key), || {
+            found.error(Code::Confirmation, &path.field(key), || {
                 let help = match blocked {
                     Some(step) => format!("its attempt {} is: write that number", step.attempt),
                     None => "wait for the condition CancelBlocked: until then the cluster reports when it is gone"
@@ -84,7 +84,7 @@ fn only_metadata_of_the_past(request: &AdmissionRequest) -> bool {
 
 /// An update is not held against what was stored already: control orders and finalizers always work.
 fn new_only(mut wrong: Violations, before: &Violations) -> Violations {
-    let same = |a: &Violation, b: &Violation| (a.rule, &a.path, &a.message) == (b.rule, &b.path, &b.message);
+    let same = |a: &Violation, b: &Violation| (a.code, &a.path, &a.message) == (b.code, &b.path, &b.message);
     wrong.retain(|violation| !before.iter().any(|known| same(known, violation)));
     wrong
 }
@@ -93,7 +93,7 @@ fn new_only(mut wrong: Violations, before: &Violations) -> Violations {
 fn changed(request: &AdmissionRequest, found: &mut Violations) {
     let started = request.old_object.pointer("/status/startTime").is_some_and(|time| !time.is_null());
     if started && convert::spec_hash(&request.old_object) != convert::spec_hash(&request.object) {
-        found.error("R23", &Path::ROOT.field("spec"), || {
+        found.error(Code::Immutable, &Path::ROOT.field("spec"), || {
             ("the flow has started, so its spec does not change", "only suspend, suspendMode and stop may change")
         });
     }
@@ -107,7 +107,7 @@ fn identities(request: &AdmissionRequest, found: &mut Violations) {
         let note: Option<Value> = serde_json::from_str(value).ok();
         let by = note.as_ref().and_then(|note| member(note, "by"));
         if by != Some(request.user()) {
-            found.error("R20", &path.field(key), || {
+            found.error(Code::Approval, &path.field(key), || {
                 let user = request.user();
                 (
                     format!("`by` is not `{user}`, who sends the request"),
@@ -120,7 +120,7 @@ fn identities(request: &AdmissionRequest, found: &mut Violations) {
         let Some(decision) = decision_of(key) else { continue };
         let stands = annotation(&request.object, &decision).is_some();
         if stands && annotation(&request.object, key).is_none() {
-            found.error("R20", &path.field(key), || {
+            found.error(Code::Approval, &path.field(key), || {
                 ("the name of the decision maker is removed", "leave it while the decision stands")
             });
         }

@@ -12,7 +12,7 @@ use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, HoldReason, ObservedAttempt, State, apply, held, init, reconstruct, refused};
-use orlop_dag::manifest::{Severity, Violations};
+use orlop_dag::manifest::{Code, Severity, Violations};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
@@ -245,7 +245,7 @@ fn first_of(found: &Violations) -> String {
 /// The status of a flow that can never run.
 fn refusal(object: &Value, found: &Violations, now: Time) -> FlowStatus {
     let errors: Vec<_> = found.iter().filter(|violation| violation.severity == Severity::Error).collect();
-    let cycle = !errors.is_empty() && errors.iter().all(|violation| violation.rule == "V1");
+    let cycle = !errors.is_empty() && errors.iter().all(|violation| violation.code == Code::Cycle);
     let cause = if cycle { "DAGCycle" } else { "ValidationFailed" };
     let messages: Vec<String> =
         errors.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect();

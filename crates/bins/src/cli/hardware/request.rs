@@ -3,14 +3,12 @@
 use std::borrow::Cow;
 
 use orlop_core::hardware::{HardwareError, HardwareInput, Resolved, Tables, resolve};
-use orlop_dag::manifest::{FieldPath, Node, Note, Report, Segment, Severity, Source, TextLimits, Violations};
+use orlop_dag::manifest::{Code, FieldPath, Node, Note, Report, Segment, Severity, Source, TextLimits, Violations};
 use orlop_k8s::hourglass::spec::PerformerSpec;
 use serde_json::{Map, Value, json};
 
 use crate::cli::failure::{Exit, Failure};
 
-/// The rule that findings name.
-const RULE: &str = "hardware";
 /// The kind that has needs.
 const KIND: &str = "Performer";
 /// Fields of every object.
@@ -54,7 +52,7 @@ fn path(names: &[&str]) -> FieldPath {
 }
 
 fn wrong(found: &mut Violations, at: &[&str], note: Note) {
-    found.add_at((Severity::Error, RULE), || path(at), || note);
+    found.add_at((Severity::Error, Code::Hardware), || path(at), || note);
 }
 
 /// Where the parts of the need stand: below `spec` in an object, at the top of a plain file.

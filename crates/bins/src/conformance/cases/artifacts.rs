@@ -16,12 +16,12 @@ fn takes(artifact: Value) -> Value {
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("artifact-file", "R31 R32")
+        Case::new("artifact-file")
             .step("make", "printf 'one\\ntwo' > /tmp/file.txt", gives(json!({"name": "file", "path": "/tmp/file.txt"})))
             .step("use", "cat /tmp/artifacts/in > /tmp/o", takes(json!({"name": "in", "from": "make/file"})))
             .ends(&[("make", "Succeeded"), ("use", "Succeeded")])
             .gives("use", "o", "one\ntwo"),
-        Case::new("artifact-tree", "R31 R33")
+        Case::new("artifact-tree")
             .step(
                 "make",
                 "mkdir -p /tmp/tree/sub && printf deep > /tmp/tree/sub/leaf",
@@ -36,7 +36,7 @@ pub(super) fn cases() -> Vec<Case> {
             )
             .ends(&[("use", "Succeeded")])
             .gives("use", "o", "deep"),
-        Case::new("artifact-as-archive", "R33")
+        Case::new("artifact-as-archive")
             .step(
                 "make",
                 "printf x > /tmp/f",
@@ -49,16 +49,16 @@ pub(super) fn cases() -> Vec<Case> {
             )
             .ends(&[("use", "Succeeded")])
             .gives("use", "o", "PK"),
-        Case::new("artifact-missing", "R31")
+        Case::new("artifact-missing")
             .step("make", "true", gives(json!({"name": "file", "path": "/tmp/none"})))
             .play(When::step("make"), Play::success().without("file"))
             .ends(&[("make", "Failed/OutputMissing")])
             .fails("FlowFailed"),
-        Case::new("artifact-optional", "R31")
+        Case::new("artifact-optional")
             .step("make", "true", gives(json!({"name": "file", "path": "/tmp/none", "optional": true})))
             .play(When::step("make"), Play::success().without("file"))
             .ends(&[("make", "Succeeded")]),
-        Case::new("artifact-unavailable", "R31")
+        Case::new("artifact-unavailable")
             .step(
                 "make",
                 "exit 1",

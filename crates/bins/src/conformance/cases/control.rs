@@ -17,23 +17,23 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn approvals() -> Vec<Case> {
     vec![
-        Case::new("approved", "R20")
+        Case::new("approved")
             .manual("gate", json!({"message": "may it go on?"}))
             .step("a", "true", json!({"dependencies": ["gate"]}))
             .control(PENDING_APPROVAL("gate"), Control::Decide("gate", Decision::Approved))
             .ends(&[("gate", "Succeeded"), ("a", "Succeeded")]),
-        Case::new("rejected", "R20")
+        Case::new("rejected")
             .manual("gate", json!({}))
             .step("a", "true", json!({"dependencies": ["gate"]}))
             .control(PENDING_APPROVAL("gate"), Control::Decide("gate", Decision::Rejected))
             .ends(&[("gate", "Failed/Rejected"), ("a", "Skipped/DependencyFailed")])
             .fails("FlowFailed"),
-        Case::new("approved-beforehand", "R20")
+        Case::new("approved-beforehand")
             .step("a", "true", json!({}))
             .manual("gate", json!({"dependencies": ["a"]}))
             .control(Trigger::AtStart, Control::Decide("gate", Decision::Approved))
             .ends(&[("gate", "Succeeded")]),
-        Case::new("approval-timed-out", "R20")
+        Case::new("approval-timed-out")
             .manual("gate", json!({"timeoutSeconds": 1, "continueOnFailure": true}))
             .step("a", "true", json!({"dependencies": ["gate"]}))
             .ends(&[("gate", "Failed/ApprovalTimedOut"), ("a", "Succeeded")]),
@@ -42,7 +42,7 @@ fn approvals() -> Vec<Case> {
 
 fn orders() -> Vec<Case> {
     vec![
-        Case::new("stop", "R22")
+        Case::new("stop")
             .step("a", "sleep 3", json!({}))
             .step("b", "true", json!({"dependencies": ["a"]}))
             .finally("clean", "true", json!({}))
@@ -50,7 +50,7 @@ fn orders() -> Vec<Case> {
             .play(When::step("a"), Play::success().after(std::time::Duration::from_secs(3)))
             .ends(&[("a", "Succeeded"), ("b", "Skipped/Stopped"), ("clean", "Succeeded")])
             .fails("Stopped"),
-        Case::new("terminate", "R22 R36")
+        Case::new("terminate")
             .step("a", "sleep 600", json!({}))
             .step("b", "true", json!({"dependencies": ["a"]}))
             .finally("clean", "true", json!({}))
@@ -58,7 +58,7 @@ fn orders() -> Vec<Case> {
             .play(When::step("a"), Play::forever())
             .ends(&[("a", "Failed/Terminated"), ("b", "Skipped/Terminated"), ("clean", "Skipped/Terminated")])
             .fails("Terminated"),
-        Case::new("suspend-and-resume", "R21")
+        Case::new("suspend-and-resume")
             .step("a", "true", json!({}))
             .manual("gate", json!({"dependencies": ["a"]}))
             .step("b", "true", json!({"dependencies": ["gate"]}))
@@ -66,7 +66,7 @@ fn orders() -> Vec<Case> {
             .control(Trigger::When { step: "a", phase: "Succeeded" }, Control::Decide("gate", Decision::Approved))
             .control(Trigger::When { step: "gate", phase: "Succeeded" }, Control::Resume)
             .ends(&[("gate", "Succeeded"), ("b", "Succeeded")]),
-        Case::new("frozen", "R21")
+        Case::new("frozen")
             .step("a", "sleep 3", json!({}))
             .control(RUNNING("a"), Control::Suspend(true))
             .control(RUNNING("a"), Control::Resume)
@@ -77,12 +77,12 @@ fn orders() -> Vec<Case> {
 
 fn finals() -> Vec<Case> {
     vec![
-        Case::new("finally-after-success", "R36")
+        Case::new("finally-after-success")
             .step("a", "true", json!({}))
             .finally("good", "true", json!({"when": "flow.outcome == 'Succeeded'"}))
             .finally("bad", "true", json!({"when": "flow.outcome == 'Failed'"}))
             .ends(&[("good", "Succeeded"), ("bad", "Skipped/ConditionFalse")]),
-        Case::new("finally-after-failure", "R36")
+        Case::new("finally-after-failure")
             .step("a", "exit 1", json!({}))
             .step("b", "true", json!({"dependencies": ["a"]}))
             .finally("report", "true", json!({"when": "flow.outcome == 'Failed' && steps.a.phase == 'Failed'"}))
@@ -90,7 +90,7 @@ fn finals() -> Vec<Case> {
             .play(When::step("a"), Play::exit(1))
             .ends(&[("b", "Skipped/DependencyFailed"), ("report", "Succeeded"), ("then", "Succeeded")])
             .fails("FlowFailed"),
-        Case::new("finally-failed", "R36")
+        Case::new("finally-failed")
             .step("a", "true", json!({}))
             .finally("clean", "exit 1", json!({}))
             .play(When::step("clean"), Play::exit(1))

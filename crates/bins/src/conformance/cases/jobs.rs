@@ -40,23 +40,23 @@ pub(super) fn cases() -> Vec<Case> {
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}}],
         "configMapTemplates": [{"metadata": {"name": "settings"}, "data": {"mode": "fast"}}]});
     vec![
-        Case::new("indexed-job", "4.1").step("a", "", json!({"template": indexed})).ends(&[("a", "Succeeded")]),
-        Case::new("init-container", "4.2")
+        Case::new("indexed-job").step("a", "", json!({"template": indexed})).ends(&[("a", "Succeeded")]),
+        Case::new("init-container")
             .step("a", "", json!({"template": init, "outputs": output("o", "/tmp/o")}))
             .ends(&[("a", "Succeeded")])
             .gives("a", "o", "ready"),
-        Case::new("init-container-fails", "4.2")
+        Case::new("init-container-fails")
             .step("a", "", json!({"template": failing}))
             .play(When::step("a"), Play::exit(4))
             .ends(&[("a", "Failed/NonZeroExit")])
             .fails("FlowFailed"),
-        Case::new("shared-claim", "R24 4.1")
+        Case::new("shared-claim")
             .with("resourceTemplates", templates.clone())
             .step("a", "", json!({"template": claim("printf kept > /data/x")}))
             .step("b", "", json!({"template": claim("cp /data/x /tmp/o"), "dependencies": ["a"], "outputs": output("o", "/tmp/o")}))
             .ends(&[("b", "Succeeded")])
             .gives("b", "o", "kept"),
-        Case::new("config-map", "R24 4.2")
+        Case::new("config-map")
             .with("resourceTemplates", templates)
             .step("a", "", json!({"template": config, "outputs": output("o", "/tmp/o")}))
             .ends(&[("a", "Succeeded")])

@@ -46,7 +46,7 @@ fn violations(manifest: &Manifest, errors: &[PlanError]) -> Violations {
     let mut found = Violations::new();
     for error in errors {
         let path = || error.path.parse().unwrap_or_default();
-        found.add_at((Severity::Error, error.rule), path, || Note::new(error.message.clone(), error.help.clone()));
+        found.add_at((Severity::Error, error.code), path, || Note::new(error.message.clone(), error.help.clone()));
     }
     manifest.place(&mut found);
     found

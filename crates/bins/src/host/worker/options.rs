@@ -81,7 +81,7 @@ pub struct Containers {
 }
 
 impl AgentOptions {
-    /// The defaults of the contract, with the state in this directory.
+    /// The defaults, with the state in this directory.
     #[must_use]
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self {

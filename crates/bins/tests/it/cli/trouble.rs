@@ -92,7 +92,7 @@ fn a_manifest_of_ten_megabytes_is_read() {
     assert_eq!(gave.code, 3);
     bench.settings().bind(|| {
         insta::assert_snapshot!(gave.out.lines().take(2).collect::<Vec<_>>().join("\n"), @"
-    error[8]: two steps are called `s1`
+    error[pipeline]: two steps are called `s1`
           --> DIR/wrong.yaml:120001:9
     ");
     });
@@ -141,7 +141,7 @@ fn wrong_fields_cycles_and_types_are_refused_with_place_and_help() {
     bench.settings().bind(|| {
         insta::assert_snapshot!(run("field.yaml", "name: f\nsteps:\n- name: a\n  jobspec: {command: [x]}\n"), @"
         field.yaml gives 3
-        error[8]: `job_spec` is missing
+        error[pipeline]: `job_spec` is missing
          --> DIR/field.yaml:3:3
           |
         3 | - name: a
@@ -149,7 +149,7 @@ fn wrong_fields_cycles_and_types_are_refused_with_place_and_help() {
           = field: steps[0].job_spec
           = help: it must be a mapping
 
-        error[V2]: unknown field `jobspec`
+        error[unknown-field]: unknown field `jobspec`
          --> DIR/field.yaml:4:3
           |
         4 |   jobspec: {command: [x]}
@@ -163,7 +163,7 @@ fn wrong_fields_cycles_and_types_are_refused_with_place_and_help() {
             run("cycle.yaml", "name: c\nsteps:\n- {name: a, depends_on: [b], job_spec: {command: [x]}}\n- {name: b, depends_on: [a], job_spec: {command: [x]}}\n"),
             @"
         cycle.yaml gives 3
-        error[V1]: steps wait for each other in a cycle: a → b → a
+        error[cycle]: steps wait for each other in a cycle: a → b → a
          --> DIR/cycle.yaml:3:13
           |
         3 | - {name: a, depends_on: [b], job_spec: {command: [x]}}
@@ -176,7 +176,7 @@ fn wrong_fields_cycles_and_types_are_refused_with_place_and_help() {
         );
         insta::assert_snapshot!(run("type.yaml", "name: t\nsteps:\n- name: a\n  job_spec: {command: x, retries: many}\n"), @"
         type.yaml gives 3
-        error[8]: expected a list of texts, found the text `x`
+        error[pipeline]: expected a list of texts, found the text `x`
          --> DIR/type.yaml:4:23
           |
         4 |   job_spec: {command: x, retries: many}
@@ -184,7 +184,7 @@ fn wrong_fields_cycles_and_types_are_refused_with_place_and_help() {
           = field: steps[0].job_spec.command
           = help: write a list: one item per line, each after `- `, or [a, b]
 
-        error[8]: expected a whole number of 32 bits, found the text `many`
+        error[pipeline]: expected a whole number of 32 bits, found the text `many`
          --> DIR/type.yaml:4:35
           |
         4 |   job_spec: {command: x, retries: many}
@@ -195,7 +195,7 @@ fn wrong_fields_cycles_and_types_are_refused_with_place_and_help() {
         ");
         insta::assert_snapshot!(run("empty.yaml", ""), @"
         empty.yaml gives 3
-        error[1.1]: the file holds no flow
+        error[object]: the file holds no flow
          = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
 
         1 error

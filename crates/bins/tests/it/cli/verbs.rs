@@ -50,12 +50,12 @@ fn validate_reads_folders_both_forms_and_all_documents_for_every_target() {
     bench.settings().bind(|| insta::assert_snapshot!(gave.out, @"
     flows/deep/good.json: good
     flows/deployment.yaml: skipped, it holds no flow
-    flows/empty.yaml: error[1.1]: the file holds no flow
+    flows/empty.yaml: error[object]: the file holds no flow
      = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
 
     1 error
     error: flows/latin.yaml is not UTF-8 text, so it is not a manifest
-    error[1.1]: there is no kind `JobFlo`
+    error[object]: there is no kind `JobFlo`
      --> flows/misspelt.yaml:2:7
       |
     2 | kind: JobFlo
@@ -64,7 +64,7 @@ fn validate_reads_folders_both_forms_and_all_documents_for_every_target() {
       = help: did you mean `JobFlow`?
 
     1 error
-    error[8]: the command is empty
+    error[pipeline]: the command is empty
      --> flows/two.yaml:5:24
       |
     5 | - {name: x, job_spec: {command: []}}

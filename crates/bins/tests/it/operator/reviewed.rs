@@ -75,15 +75,15 @@ async fn an_api_server_that_asks_the_program_stores_who_has_decided() {
     assert_eq!(look(&bench.server)["spec"]["executionPolicy"], filled);
     let wrong = json!({"steps": [{"name": "gate", "type": "Manual", "dependencies": ["z"]}]});
     let refused = said(ann.create(&PostParams::default(), &object("bad", &wrong)).await);
-    insta::assert_snapshot!(refused, @r#"422 admission webhook "validate-jobflow.workflow.kube-zen.io" denied the request: spec.steps[0].dependencies[0]: there is no step `z` [1.2]"#);
+    insta::assert_snapshot!(refused, @r#"422 admission webhook "validate-jobflow.workflow.kube-zen.io" denied the request: spec.steps[0].dependencies[0]: there is no step `z` [value]"#);
     comes("the question to a person", || look(&bench.server)["status"]["phase"] == "Paused").await;
     // Nobody signs for another; who decides is written down without being asked.
     let forged = json!({"metadata": {"annotations": {"approval.workflow.kube-zen.io/gate": "{\"by\":\"ann\"}"}}});
     let refused = said(bob.patch("etl", &PatchParams::default(), &Patch::Merge(forged)).await);
-    insta::assert_snapshot!(refused, @r#"422 admission webhook "validate-jobflow.workflow.kube-zen.io" denied the request: metadata.annotations["approval.workflow.kube-zen.io/gate"]: `by` is not `bob`, who sends the request (leave the annotation out: it is written for you) [R20]"#);
+    insta::assert_snapshot!(refused, @r#"422 admission webhook "validate-jobflow.workflow.kube-zen.io" denied the request: metadata.annotations["approval.workflow.kube-zen.io/gate"]: `by` is not `bob`, who sends the request (leave the annotation out: it is written for you) [approval]"#);
     let edited = json!({"spec": {"executionPolicy": {"backoffLimit": 7}}});
     let refused = said(bob.patch("etl", &PatchParams::default(), &Patch::Merge(edited)).await);
-    assert!(refused.starts_with("422 ") && refused.contains("[R23]"), "{refused}");
+    assert!(refused.starts_with("422 ") && refused.contains("[immutable]"), "{refused}");
     // Without the program nothing is decided, and nothing is lost.
     bench.program.as_mut().unwrap().kill();
     let approved = Patch::Merge(json!({"metadata": {"annotations": {"approved.workflow.kube-zen.io/gate": "true"}}}));

@@ -75,7 +75,7 @@ fn object(members: &[(&str, Value)]) -> Value {
     json!({"type": "object", "additionalProperties": false, "required": names, "properties": properties})
 }
 
-/// The keys that an answer must have, and no others, in the order of the contract.
+/// The keys that an answer must have, and no others, in their fixed order.
 pub(super) fn keys(point: Point) -> Vec<String> {
     let schema = of(point);
     let names = schema.get("required").and_then(Value::as_array);

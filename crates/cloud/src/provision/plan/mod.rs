@@ -81,7 +81,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The defaults of the contract, from a start on.
+    /// The defaults, from a start on.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
         Self {

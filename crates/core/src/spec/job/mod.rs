@@ -202,7 +202,7 @@ fn rfc3339<S: serde::Serializer>(time: &Option<Time>, serializer: S) -> Result<S
 }
 
 impl Default for JobSpec {
-    /// All defaults of the contract, and nothing to run.
+    /// All defaults, and nothing to run.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -342,7 +342,7 @@ impl JobSpec {
         errors.or(spec).map(Option::unwrap_or_default)
     }
 
-    /// The canonical form: JSON without blanks, fields in the order of the contract, defaults left out, amounts as
+    /// The canonical form: JSON without blanks, fields in a fixed order, defaults left out, amounts as
     /// numbers. Equal specifications have equal bytes, whatever they were written as, except for objects in a step where the program
     /// turns on `preserve_order` of `serde_json`: they keep the order of their members then.
     #[must_use]

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::names::{Names, prefix, slug};
 use super::{Job, Pipeline, Resources, Step};
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
@@ -35,7 +36,7 @@ pub(super) fn convert(pipeline: &Pipeline, found: &mut Violations) -> (JobFlow, 
     };
     let mut flow = JobFlow::new("", spec);
     if slug(&pipeline.name).is_empty() {
-        found.error("8", &Path::ROOT.field("name"), || {
+        found.error(Code::Pipeline, &Path::ROOT.field("name"), || {
             (format!("the name {} has no letter a–z and no digit", shown(&pipeline.name)), "use at least one")
         });
     } else {
@@ -59,11 +60,11 @@ fn step_names<'p>(pipeline: &'p Pipeline, found: &mut Violations) -> BTreeMap<&'
         let path = item.field("name");
         let short = slug(&step.name);
         if short.is_empty() {
-            found.error("8", &path, || {
+            found.error(Code::Pipeline, &path, || {
                 (format!("the step name {} has no letter a–z and no digit", shown(&step.name)), "use at least one")
             });
         } else if let Some(first) = slugs.insert(short.clone(), &step.name) {
-            found.error("8", &path, || {
+            found.error(Code::Pipeline, &path, || {
                 let message = if first == step.name {
                     format!("two steps are called {}", shown(first))
                 } else {
@@ -108,7 +109,7 @@ fn convert_step(step: &Step, slugs: &BTreeMap<&str, String>, path: &Path<'_>, fo
     for (index, name) in step.depends_on.iter().enumerate() {
         match slugs.get(name.as_str()) {
             Some(short) => dependencies.push(short.clone()),
-            None => found.error("8", &list.index(index), || {
+            None => found.error(Code::Pipeline, &list.index(index), || {
                 let help = nearest(name, slugs.keys().copied()).map(|guess| format!("did you mean `{guess}`?"));
                 Note::new(format!("there is no step {}", shown(name)), help)
             }),
@@ -135,14 +136,14 @@ fn count(value: Option<i64>, path: &Path<'_>, found: &mut Violations) -> Option<
     let value = value?;
     let count = u64::try_from(value).ok();
     if count.is_none() {
-        found.error("8", path, || (format!("{value} is negative"), "use 0 or more; 0 means the default"));
+        found.error(Code::Pipeline, path, || (format!("{value} is negative"), "use 0 or more; 0 means the default"));
     }
     count
 }
 
 fn template(job: &Job, path: &Path<'_>, found: &mut Violations) -> Value {
     if job.command.is_empty() {
-        found.error("8", &path.field("command"), || {
+        found.error(Code::Pipeline, &path.field("command"), || {
             ("the command is empty", "list the program and its arguments; there is no shell around them")
         });
     }
@@ -199,7 +200,7 @@ fn environment(job: &Job, path: &Path<'_>, found: &mut Violations) -> (Vec<Value
     for (index, reference) in job.secret_refs.iter().enumerate() {
         let path = list.index(index);
         match SecretRef::read(reference) {
-            None => found.error("8", &path, || {
+            None => found.error(Code::Pipeline, &path, || {
                 let help = "write `secret` for all its keys, `secret/key`, or `ENV=secret/key`";
                 (format!("{} names no secret", shown(reference)), help)
             }),
@@ -207,7 +208,7 @@ fn environment(job: &Job, path: &Path<'_>, found: &mut Violations) -> (Vec<Value
             Some(SecretRef::Key { name, secret, key }) => {
                 variable_name(&name, &path, found);
                 if !names.insert(name.clone()) {
-                    found.error("8", &path, || {
+                    found.error(Code::Pipeline, &path, || {
                         (format!("the variable {} is set twice", shown(&name)), "write OTHER_NAME=secret/key")
                     });
                 }
@@ -221,7 +222,7 @@ fn environment(job: &Job, path: &Path<'_>, found: &mut Violations) -> (Vec<Value
 
 fn variable_name(name: &str, path: &Path<'_>, found: &mut Violations) {
     if name.is_empty() || name.contains(['=', '\0']) {
-        found.error("8", path, || {
+        found.error(Code::Pipeline, path, || {
             (format!("{} is not a valid variable name", shown(name)), "use letters, digits and `_`")
         });
     }

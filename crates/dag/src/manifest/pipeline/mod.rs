@@ -21,6 +21,7 @@ use super::schema::{Expected, Walk};
 use super::source::Node;
 use super::validate::{Limits, validate};
 use super::violation::{Severity, Violations};
+use crate::manifest::code::Code;
 
 /// Names of other tools for members of pipelines.
 const ALIASES: &[(&str, &str)] = &[
@@ -129,7 +130,7 @@ pub fn schema() -> serde_json::Value {
 /// The flow of a pipeline and the names its fields have there, with everything wrong with it.
 pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<(JobFlow, Names)>, Violations) {
     let mut found = Violations::new();
-    let form = Expected { rule: "8", unknown: Severity::Error, aliases: ALIASES, hints: HINTS };
+    let form = Expected { code: Code::Pipeline, unknown: Severity::Error, aliases: ALIASES, hints: HINTS };
     let misfits = Walk::new(form, &mut found).check(root, "Pipeline", &Path::ROOT);
     if misfits.fatal {
         return (None, found);
@@ -147,7 +148,7 @@ pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<(JobFlow, Names)>
             (Some((flow, names)), found)
         }
         Err(error) => {
-            found.error("8", &Path::ROOT, || format!("the document is not a pipeline: {error}"));
+            found.error(Code::Pipeline, &Path::ROOT, || format!("the document is not a pipeline: {error}"));
             (None, found)
         }
     }

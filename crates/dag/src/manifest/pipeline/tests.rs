@@ -73,13 +73,13 @@ fn names_are_slugs() {
     let mut steps = pipeline(json!({}));
     steps["steps"] = json!([{"name": "a b", "job_spec": {"command": ["x"]}}, {"name": "A_B", "job_spec": {"command": ["x"]}}, {"name": "a b", "job_spec": {"command": ["x"]}}, {"name": "?", "job_spec": {"command": ["x"]}}]);
     insta::assert_snapshot!(errors(&steps), @"
-    error[8] steps[1].name: the steps `a b` and `A_B` are both called `a-b` in the flow (rename one of them; case and signs do not count)
-    error[8] steps[2].name: the steps `A_B` and `a b` are both called `a-b` in the flow (rename one of them; case and signs do not count)
-    error[8] steps[3].name: the step name `?` has no letter a–z and no digit (use at least one)
+    error[pipeline] steps[1].name: the steps `a b` and `A_B` are both called `a-b` in the flow (rename one of them; case and signs do not count)
+    error[pipeline] steps[2].name: the steps `A_B` and `a b` are both called `a-b` in the flow (rename one of them; case and signs do not count)
+    error[pipeline] steps[3].name: the step name `?` has no letter a–z and no digit (use at least one)
     ");
     let mut unnamed = pipeline(json!({}));
     unnamed["name"] = json!("**");
-    insta::assert_snapshot!(errors(&unnamed), @"error[8] name: the name `**` has no letter a–z and no digit (use at least one)");
+    insta::assert_snapshot!(errors(&unnamed), @"error[pipeline] name: the name `**` has no letter a–z and no digit (use at least one)");
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn dependencies_name_steps_in_their_original_spelling() {
     steps["steps"][0]["depends_on"] = json!(["train model", "Lode"]);
     steps["steps"].as_array_mut().unwrap().push(json!({"name": "Load", "job_spec": {"command": ["x"]}}));
     insta::assert_snapshot!(errors(&steps), @"
-    error[8] steps[0].depends_on[0]: there is no step `train model` (did you mean `Train Model`?)
-    error[8] steps[0].depends_on[1]: there is no step `Lode`
+    error[pipeline] steps[0].depends_on[0]: there is no step `train model` (did you mean `Train Model`?)
+    error[pipeline] steps[0].depends_on[1]: there is no step `Lode`
     ");
 }
 
@@ -132,7 +132,7 @@ fn timeouts_are_exact_and_rounded_up() {
     assert_eq!(of(json!({"timeout_ms": 0})), (Some(300_000), Some(300)));
     assert_eq!(of(json!({"timeout_ms": 1})), (Some(1), Some(1)));
     assert_eq!(of(json!({"timeout_ms": 1001})), (Some(1001), Some(2)));
-    insta::assert_snapshot!(errors(&pipeline(json!({"timeout_ms": 2_592_000_001_i64}))), @"error[1.2] steps[0].job_spec.timeout_ms: a timeout of 2592001 seconds (use 1 to 2592000 (30 days), or leave it out for none)");
+    insta::assert_snapshot!(errors(&pipeline(json!({"timeout_ms": 2_592_000_001_i64}))), @"error[value] steps[0].job_spec.timeout_ms: a timeout of 2592001 seconds (use 1 to 2592000 (30 days), or leave it out for none)");
 }
 
 #[test]
@@ -146,48 +146,48 @@ fn retries_have_no_backoff_block_and_zero_is_none() {
 #[test]
 fn wrong_members_are_refused_with_their_own_names() {
     insta::assert_snapshot!(errors(&json!({"name": "p", "owner": "me", "steps": [{"name": "a", "dependencies": [], "job_spec": {"command": "x", "timeout": 5}}]})), @"
-    error[V2] owner: unknown field `owner` (known fields are description, name, steps, variables, x-*)
-    error[V2] steps[0].dependencies: unknown field `dependencies` (did you mean `depends_on`?)
-    error[8] steps[0].job_spec.command: expected a list of texts, found the text `x` (write a list: one item per line, each after `- `, or [a, b])
-    error[V2] steps[0].job_spec.timeout: unknown field `timeout` (did you mean `timeout_ms`?)
+    error[unknown-field] owner: unknown field `owner` (known fields are description, name, steps, variables, x-*)
+    error[unknown-field] steps[0].dependencies: unknown field `dependencies` (did you mean `depends_on`?)
+    error[pipeline] steps[0].job_spec.command: expected a list of texts, found the text `x` (write a list: one item per line, each after `- `, or [a, b])
+    error[unknown-field] steps[0].job_spec.timeout: unknown field `timeout` (did you mean `timeout_ms`?)
     ");
     let actions =
         json!({"name": "p", "steps": [{"name": "a", "run": "make", "retry": 2, "job_spec": {"command": ["x"]}}]});
     insta::assert_snapshot!(errors(&actions), @"
-    error[V2] steps[0].retry: unknown field `retry` (write it as job_spec: {retries: N})
-    error[V2] steps[0].run: unknown field `run` (write it as job_spec: {command: [sh, -c, '...']})
+    error[unknown-field] steps[0].retry: unknown field `retry` (write it as job_spec: {retries: N})
+    error[unknown-field] steps[0].run: unknown field `run` (write it as job_spec: {command: [sh, -c, '...']})
     ");
     insta::assert_snapshot!(errors(&json!({"steps": [{"job_spec": {}}]})), @"
-    error[8] name: `name` is missing (it must be text)
-    error[8] steps[0].job_spec.command: `command` is missing (it must be a list of texts)
-    error[8] steps[0].name: `name` is missing (it must be text)
+    error[pipeline] name: `name` is missing (it must be text)
+    error[pipeline] steps[0].job_spec.command: `command` is missing (it must be a list of texts)
+    error[pipeline] steps[0].name: `name` is missing (it must be text)
     ");
     insta::assert_snapshot!(errors(&pipeline(json!({"command": [], "timeout_ms": -1, "retries": -2, "resources": {"cpu_m": -1, "memory_mb": 1.5}, "env": {"A": 1}}))), @r#"
-    error[8] steps[0].job_spec.command: the command is empty (list the program and its arguments; there is no shell around them)
-    error[8] steps[0].job_spec.env.A: expected text, found the number 1 (put it in quotes: "1")
-    error[8] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 means the default)
-    error[8] steps[0].job_spec.resources.memory_mb: expected a whole number of 64 bits, found the number 1.5
-    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
-    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
+    error[pipeline] steps[0].job_spec.command: the command is empty (list the program and its arguments; there is no shell around them)
+    error[pipeline] steps[0].job_spec.env.A: expected text, found the number 1 (put it in quotes: "1")
+    error[pipeline] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 means the default)
+    error[pipeline] steps[0].job_spec.resources.memory_mb: expected a whole number of 64 bits, found the number 1.5
+    error[pipeline] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
+    error[pipeline] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
     "#);
     insta::assert_snapshot!(errors(&pipeline(json!({"command": [], "timeout_ms": -1, "retries": -2, "resources": {"cpu_m": -1, "gpu": -1}, "env": {"A=B": "x", "": "y"}}))), @r#"
-    error[8] steps[0].job_spec.command: the command is empty (list the program and its arguments; there is no shell around them)
-    error[8] steps[0].job_spec.env[""]: `` is not a valid variable name (use letters, digits and `_`)
-    error[8] steps[0].job_spec.env["A=B"]: `A=B` is not a valid variable name (use letters, digits and `_`)
-    error[8] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 means the default)
-    error[8] steps[0].job_spec.resources.gpu: -1 is negative (use 0 or more; 0 means the default)
-    error[8] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
-    error[8] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
+    error[pipeline] steps[0].job_spec.command: the command is empty (list the program and its arguments; there is no shell around them)
+    error[pipeline] steps[0].job_spec.env[""]: `` is not a valid variable name (use letters, digits and `_`)
+    error[pipeline] steps[0].job_spec.env["A=B"]: `A=B` is not a valid variable name (use letters, digits and `_`)
+    error[pipeline] steps[0].job_spec.resources.cpu_m: -1 is negative (use 0 or more; 0 means the default)
+    error[pipeline] steps[0].job_spec.resources.gpu: -1 is negative (use 0 or more; 0 means the default)
+    error[pipeline] steps[0].job_spec.retries: -2 is negative (use 0 or more; 0 means the default)
+    error[pipeline] steps[0].job_spec.timeout_ms: -1 is negative (use 0 or more; 0 means the default)
     "#);
     insta::assert_snapshot!(errors(&pipeline(json!({"secret_refs": ["", "a/", "/b", "X=y", "=a/b", "a/key", "KEY=a/c"]}))), @"
-    error[8] steps[0].job_spec.secret_refs[0]: `` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
-    error[8] steps[0].job_spec.secret_refs[1]: `a/` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
-    error[8] steps[0].job_spec.secret_refs[2]: `/b` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
-    error[8] steps[0].job_spec.secret_refs[3]: `X=y` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
-    error[8] steps[0].job_spec.secret_refs[4]: `` is not a valid variable name (use letters, digits and `_`)
-    error[8] steps[0].job_spec.secret_refs[6]: the variable `KEY` is set twice (write OTHER_NAME=secret/key)
+    error[pipeline] steps[0].job_spec.secret_refs[0]: `` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
+    error[pipeline] steps[0].job_spec.secret_refs[1]: `a/` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
+    error[pipeline] steps[0].job_spec.secret_refs[2]: `/b` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
+    error[pipeline] steps[0].job_spec.secret_refs[3]: `X=y` names no secret (write `secret` for all its keys, `secret/key`, or `ENV=secret/key`)
+    error[pipeline] steps[0].job_spec.secret_refs[4]: `` is not a valid variable name (use letters, digits and `_`)
+    error[pipeline] steps[0].job_spec.secret_refs[6]: the variable `KEY` is set twice (write OTHER_NAME=secret/key)
     ");
-    insta::assert_snapshot!(errors(&json!({"name": "p", "steps": []})), @"error[1.2] steps: the flow has no steps (list at least one step)");
+    insta::assert_snapshot!(errors(&json!({"name": "p", "steps": []})), @"error[value] steps: the flow has no steps (list at least one step)");
 }
 
 #[test]
@@ -196,19 +196,19 @@ fn rules_of_flows_speak_of_the_pipeline() {
         pipeline(json!({"env": {"B": "${parameters.dya}", "A": "x"}, "secret_refs": ["s", "s/k"], "image": ""}));
     bad["variables"] = json!({"my_var": "x", "day": "1"});
     insta::assert_snapshot!(errors(&bad), @"
-    error[V13] steps[0].job_spec.env.B: there is no parameter `dya` (did you mean `day`?)
-    error[V15] steps[0].job_spec.image: the container has no image (name one, such as busybox:1.36)
-    error[V6] variables.my_var: character '_' at position 3 of parameter name `my_var` is not allowed (use letters, digits, `-` and `.`, such as `my-var`)
+    error[placeholder] steps[0].job_spec.env.B: there is no parameter `dya` (did you mean `day`?)
+    error[container] steps[0].job_spec.image: the container has no image (name one, such as busybox:1.36)
+    error[parameter] variables.my_var: character '_' at position 3 of parameter name `my_var` is not allowed (use letters, digits, `-` and `.`, such as `my-var`)
     ");
     let mut long = pipeline(json!({}));
     long["steps"][0]["name"] = json!("x".repeat(300));
-    insta::assert_snapshot!(errors(&long), @"error[1.2] steps[0].name: step name `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` is not valid: it is 300 bytes long, at most 253 are allowed");
+    insta::assert_snapshot!(errors(&long), @"error[value] steps[0].name: step name `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` is not valid: it is 300 bytes long, at most 253 are allowed");
 }
 
 #[test]
 fn images_are_optional_off_kubernetes() {
     assert_eq!(errors(&pipeline(json!({}))), "");
-    insta::assert_snapshot!(errors_under(Limits::kubernetes(), &pipeline(json!({}))), @"error[V15] steps[0].job_spec.image: the container has no image (name one, such as busybox:1.36)");
+    insta::assert_snapshot!(errors_under(Limits::kubernetes(), &pipeline(json!({}))), @"error[container] steps[0].job_spec.image: the container has no image (name one, such as busybox:1.36)");
     let mut with_default = Limits::kubernetes();
     with_default.image_optional = true;
     assert_eq!(errors_under(with_default, &pipeline(json!({}))), "");

@@ -8,6 +8,7 @@ use orlop_core::time::GoDuration;
 
 use super::suggest::nearest;
 use super::table::{Base, Field, Kind, Outer, Table, Type, table};
+use crate::manifest::code::Code;
 use crate::manifest::data::{Data, Shape};
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Severity, Violations, shown};
@@ -16,7 +17,7 @@ use crate::manifest::violation::{Note, Severity, Violations, shown};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     /// Rule that wrong types and missing fields break.
-    pub(crate) rule: &'static str,
+    pub(crate) code: Code,
     /// What an unknown field is.
     pub(crate) unknown: Severity,
     /// Names users write for fields that are called differently here.
@@ -81,7 +82,7 @@ impl<'v> Walk<'v> {
 
     fn unknown(&mut self, name: &str, known: &Type, path: &Path<'_>) {
         let form = self.form;
-        self.found.add((form.unknown, "V2"), path, || {
+        self.found.add((form.unknown, Code::UnknownField), path, || {
             let of = |list: &[(&str, &'static str)]| list.iter().find(|(word, _)| *word == name).map(|(_, text)| *text);
             if let Some(hint) = of(form.hints) {
                 return Note::new(format!("unknown field {}", shown(name)), Some(hint.to_owned())).on_key();
@@ -98,7 +99,7 @@ impl<'v> Walk<'v> {
         for Field { name, kind, .. } in known.fields.iter().filter(|field| field.required) {
             if value.member(name).is_none() {
                 let null = value.entries().any(|(present, _)| present == *name);
-                self.found.error(self.form.rule, &path.field(name), || {
+                self.found.error(self.form.code, &path.field(name), || {
                     let what = if null { "has no value" } else { "is missing" };
                     Note::new(format!("`{name}` {what}"), Some(format!("it must be {}", wanted(*kind))))
                 });
@@ -156,7 +157,7 @@ impl<'v> Walk<'v> {
         match text.parse::<Quantity>() {
             Ok(_) => true,
             Err(error) => {
-                self.found.error("V16", path, || Note::of(&error));
+                self.found.error(Code::Amount, path, || Note::of(&error));
                 false
             }
         }
@@ -164,7 +165,7 @@ impl<'v> Walk<'v> {
 
     /// Reports a value of the wrong type; always `false`.
     fn misfit<'d, D: Data<'d>>(&mut self, value: D, kind: Kind, path: &Path<'_>) -> bool {
-        self.found.error(self.form.rule, path, || {
+        self.found.error(self.form.code, path, || {
             Note::new(format!("expected {}, found {}", wanted(kind), described(value)), help(value, kind, path))
         });
         false
@@ -304,13 +305,13 @@ mod tests {
     retryPolicy: {backoff: {duration: 5, maxDuration: 1.5}}
     template: TEMPLATE
 "), @r#"
-        error[1.2] spec.parameters[0].value: expected text, found the number 1.10 (put it in quotes: "1.10")
-        error[1.2] spec.parameters[1].value: expected text, found the number 017 (put it in quotes: "017")
-        error[1.2] spec.parameters[2].value: expected text, found the number 0x1F (put it in quotes: "0x1F")
-        error[1.2] spec.parameters[3].value: expected text, found the truth value True (put it in quotes: "True")
-        error[1.2] spec.steps[0].timeoutSeconds: expected a whole number of 64 bits, found the text `10m` (write the seconds as a number: 600)
-        error[1.2] spec.steps[0].retryPolicy.backoff.duration: expected a duration such as 30s, found the number 5 (write the unit too, such as 5s for seconds or 5m for minutes)
-        error[1.2] spec.steps[0].retryPolicy.backoff.maxDuration: expected a duration such as 30s, found the number 1.5 (write the unit too, such as 1.5s for seconds or 1.5m for minutes)
+        error[value] spec.parameters[0].value: expected text, found the number 1.10 (put it in quotes: "1.10")
+        error[value] spec.parameters[1].value: expected text, found the number 017 (put it in quotes: "017")
+        error[value] spec.parameters[2].value: expected text, found the number 0x1F (put it in quotes: "0x1F")
+        error[value] spec.parameters[3].value: expected text, found the truth value True (put it in quotes: "True")
+        error[value] spec.steps[0].timeoutSeconds: expected a whole number of 64 bits, found the text `10m` (write the seconds as a number: 600)
+        error[value] spec.steps[0].retryPolicy.backoff.duration: expected a duration such as 30s, found the number 5 (write the unit too, such as 5s for seconds or 5m for minutes)
+        error[value] spec.steps[0].retryPolicy.backoff.maxDuration: expected a duration such as 30s, found the number 1.5 (write the unit too, such as 1.5s for seconds or 1.5m for minutes)
         "#);
     }
 

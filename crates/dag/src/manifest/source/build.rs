@@ -11,6 +11,7 @@ use super::scalar::{Plain, older_meaning, resolve};
 use super::syntax::explained;
 use super::tree::{Kind, Raw, Run, Text};
 use super::{Problem, Source, TextLimits};
+use crate::manifest::code::Code;
 use crate::manifest::violation::{KEPT, Note, Severity, shown};
 
 /// Deepest nesting whatever the limits say: what follows may recurse over a document.
@@ -25,7 +26,7 @@ pub(super) fn build(source: &mut Source, limits: &TextLimits) -> (Vec<Problem>, 
             format!("the file has {} bytes; at most {limit} are read", text.len()),
             Some("split it, or write many similar steps as one step with `withItems`".to_owned()),
         );
-        return (vec![Problem { severity: Severity::Error, rule: "limit", span: 0..0, note }], 0);
+        return (vec![Problem { severity: Severity::Error, code: Code::Limit, span: 0..0, note }], 0);
     }
     let depth = limits.depth.min(DEPTH_MAX);
     let mut options = Options::default();
@@ -40,7 +41,7 @@ pub(super) fn build(source: &mut Source, limits: &TextLimits) -> (Vec<Problem>, 
             Some(Ok((event, span))) => builder.event(event, &span),
             Some(Err(error)) => {
                 let at = error.marker().byte_offset().unwrap_or_default();
-                builder.problem("syntax", at..at, || explained(error.kind(), depth));
+                builder.problem(Code::Syntax, at..at, || explained(error.kind(), depth));
                 builder.open.clear();
                 builder.pending.clear();
                 if !matches!(parser.proceed_next_document(), Ok(true)) {
@@ -120,10 +121,10 @@ impl<'s> Builder<'s> {
     }
 
     /// Records something wrong; past the cap of reports it is only counted.
-    pub(super) fn problem(&mut self, rule: &'static str, span: Range<usize>, note: impl FnOnce() -> Note) {
+    pub(super) fn problem(&mut self, code: Code, span: Range<usize>, note: impl FnOnce() -> Note) {
         if self.errors < KEPT {
             self.errors += 1;
-            self.problems.push(Problem { severity: Severity::Error, rule, span, note: note() });
+            self.problems.push(Problem { severity: Severity::Error, code, span, note: note() });
         } else {
             self.more += 1;
         }
@@ -186,7 +187,7 @@ impl<'s> Builder<'s> {
 
     fn alias(&mut self, anchor: usize, range: Range<usize>) {
         let Some(&Anchor { id, measure }) = self.anchors.get(&anchor) else {
-            self.problem("syntax", range.clone(), || {
+            self.problem(Code::Syntax, range.clone(), || {
                 Note::new("the alias is inside the value it names", Some("write the value out".to_owned()))
             });
             let id = self.node(&range, Kind::Null);
@@ -228,7 +229,7 @@ impl<'s> Builder<'s> {
     fn stop(&mut self, span: Range<usize>, message: String) {
         self.full = true;
         let help = "split it, or write many similar steps as one step with `withItems`".to_owned();
-        self.problem("limit", span, || Note::new(message, Some(help)));
+        self.problem(Code::Limit, span, || Note::new(message, Some(help)));
     }
 
     fn scalar(&mut self, value: &str, style: ScalarStyle, tag: Option<&Tag>, range: &Range<usize>) -> Kind {
@@ -255,7 +256,7 @@ impl<'s> Builder<'s> {
             | ("int", Kind::Int(_) | Kind::UInt(_))
             | ("float", Kind::Float(_) | Kind::Int(_) | Kind::UInt(_)) => kind,
             _ => {
-                self.problem("syntax", range.clone(), || {
+                self.problem(Code::Syntax, range.clone(), || {
                     Note::new(
                         format!("{} is not what its tag `!!{wanted}` says", shown(value)),
                         Some("remove the tag".to_owned()),
@@ -280,7 +281,7 @@ impl<'s> Builder<'s> {
             Some(Plain::UInt(value)) => Kind::UInt(value),
             Some(Plain::Float(value)) => Kind::Float(value),
             Some(Plain::NonFinite) => {
-                self.problem("syntax", range.clone(), || {
+                self.problem(Code::Syntax, range.clone(), || {
                     let message = format!("the number {} has no finite value", shown(value));
                     Note::new(message, Some("quote it if a text is meant".to_owned()))
                 });
@@ -310,11 +311,11 @@ impl<'s> Builder<'s> {
         self.warnings += 1;
         let message = format!("{} is a text here, and {meaning} to kubectl", shown(value));
         let note = Note::new(message, Some(format!("quote it: \"{value}\"; or write {meaning} if that is meant")));
-        self.problems.push(Problem { severity: Severity::Warning, rule: "syntax", span: range.clone(), note });
+        self.problems.push(Problem { severity: Severity::Warning, code: Code::Syntax, span: range.clone(), note });
     }
 
     fn unknown_tag(&mut self, tag: &Tag, range: &Range<usize>) {
-        self.problem("syntax", range.clone(), || {
+        self.problem(Code::Syntax, range.clone(), || {
             let message =
                 format!("the tag {} does not fit here or has no meaning in a manifest", shown(&tag.to_string()));
             Note::new(message, Some("remove it; quote the value if a text is meant".to_owned()))

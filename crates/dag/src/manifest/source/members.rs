@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::build::Builder;
 use super::tree::{Kind, Text};
+use crate::manifest::code::Code;
 use crate::manifest::violation::{Note, shown};
 
 /// Mappings up to this many keys are compared pairwise.
@@ -36,13 +37,13 @@ impl Builder<'_> {
         let span = raw.start as usize..raw.end as usize;
         match raw.kind {
             Kind::Str(_) => return id,
-            Kind::Seq(_) | Kind::Map(_) => self.problem("syntax", span.clone(), || {
+            Kind::Seq(_) | Kind::Map(_) => self.problem(Code::Syntax, span.clone(), || {
                 Note::new(
                     "a list or mapping cannot be a key",
                     Some("keys are texts; a text with brackets must be quoted".to_owned()),
                 )
             }),
-            Kind::Null => self.problem("syntax", span.clone(), || {
+            Kind::Null => self.problem(Code::Syntax, span.clone(), || {
                 Note::new(
                     "a key is empty",
                     Some("write a name before the `:`; quote `null` if that is the name".to_owned()),
@@ -75,7 +76,7 @@ impl Builder<'_> {
         let start = self.source.nodes.get(first as usize).map_or(0, |raw| raw.start as usize);
         let name = shown(self.key_text(second));
         let text = self.text;
-        self.problem("syntax", raw.start as usize..raw.end as usize, || {
+        self.problem(Code::Syntax, raw.start as usize..raw.end as usize, || {
             let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
             Note::new(
                 format!("the key {name} appears twice, first in line {line}"),
@@ -98,7 +99,7 @@ impl Builder<'_> {
         for mapping in sources.into_iter().flat_map(|id| self.mappings(id)).collect::<Vec<_>>() {
             let Some(raw) = self.source.nodes.get(mapping as usize).copied() else { continue };
             let Kind::Map(run) = raw.kind else {
-                self.problem("syntax", raw.start as usize..raw.end as usize, || {
+                self.problem(Code::Syntax, raw.start as usize..raw.end as usize, || {
                     Note::new(
                         "`<<` merges mappings only",
                         Some("give it an alias of a mapping, or a list of them".to_owned()),

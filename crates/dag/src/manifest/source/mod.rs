@@ -18,6 +18,7 @@ pub use tree::Node;
 use self::position::Lines;
 use super::path::FieldPath;
 use super::violation::{FieldPart, Location, Note, Severity, Violations};
+use crate::manifest::code::Code;
 use tree::{Raw, Text};
 
 /// What a text may hold. Everything above is refused with a message, before it costs memory or time.
@@ -63,7 +64,7 @@ pub struct Source {
 /// Something wrong with the text itself.
 struct Problem {
     severity: Severity,
-    rule: &'static str,
+    code: Code,
     span: Range<usize>,
     note: Note,
 }
@@ -83,9 +84,9 @@ impl Source {
         };
         let (problems, more) = build::build(&mut source, limits);
         let mut found = Violations::new();
-        for Problem { severity, rule, span, note } in problems {
+        for Problem { severity, code, span, note } in problems {
             let place = Some(source.location(&span));
-            found.add((severity, rule), &super::path::Path::ROOT, || note);
+            found.add((severity, code), &super::path::Path::ROOT, || note);
             if let Some(violation) = found.iter_mut().last().filter(|v| v.at.is_none()) {
                 violation.at = place;
             }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::manifest::code::Code;
 use crate::manifest::report::Report;
 
 fn values(text: &str) -> Vec<Value> {
@@ -114,18 +115,18 @@ fn violations_get_the_place_of_their_field_or_key() {
     let text = "a:\n  b_c: [1,\n    2]\n";
     let (source, mut found) = Source::parse("f.yaml", text, &TextLimits::default());
     let (a, root) = (super::super::path::Path::ROOT, source.documents().next().unwrap());
-    found.error("V2", &a.field("a").field("b_c"), || Note::new("unknown field `b_c`", None).on_key());
-    found.error("V6", &a.field("a").field("b_c").index(1), || "too large");
+    found.error(Code::UnknownField, &a.field("a").field("b_c"), || Note::new("unknown field `b_c`", None).on_key());
+    found.error(Code::Parameter, &a.field("a").field("b_c").index(1), || "too large");
     source.place(root, &mut found);
     insta::assert_snapshot!(Report::new(found), @"
-    error[V2]: unknown field `b_c`
+    error[unknown-field]: unknown field `b_c`
      --> f.yaml:2:3
       |
     2 |   b_c: [1,
       |   ^^^
       = field: a.b_c
 
-    error[V6]: too large
+    error[parameter]: too large
      --> f.yaml:3:5
       |
     3 |     2]

@@ -15,6 +15,7 @@ pub use table::FieldSupport;
 use self::table::{Answer, Row, row};
 use super::path::Path;
 use super::violation::{Note, Severity, Violations, shown};
+use crate::manifest::code::Code;
 
 /// How containers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,11 +164,11 @@ impl Check<'_> {
         let place = if self.docker { "a container engine" } else { "plain processes" };
         match verdict {
             FieldSupport::Honoured => {}
-            FieldSupport::Ignored => found.add((self.fields.ignored, "4.2"), path, || {
+            FieldSupport::Ignored => found.add((self.fields.ignored, Code::Ignored), path, || {
                 let why = why.map_or(String::new(), |why| format!(": {why}"));
                 Note::new(format!("{} is ignored by {place}{why}", shown(name)), None).on_key()
             }),
-            FieldSupport::Refused => found.error("V22", path, || {
+            FieldSupport::Refused => found.error(Code::Unsupported, path, || {
                 let why = why.map_or(String::new(), |why| format!(": {why}"));
                 Note::new(
                     format!("{} is not possible with {place}{why}", shown(name)),

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::table::FieldSupport;
 use super::{Check, Target};
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::validate::has_placeholder;
 use crate::manifest::violation::{Violations, shown};
@@ -20,7 +21,7 @@ pub(super) fn check(check: &Check<'_>, job: &Value, path: &Path<'_>, found: &mut
     let Some(pod) = job.pointer("/template/spec") else { return };
     let containers = path.field("containers");
     for (index, _) in list(pod, "containers").enumerate().skip(1) {
-        found.error("V22", &containers.index(index), || {
+        found.error(Code::Unsupported, &containers.index(index), || {
             ("a step outside Kubernetes has one container", "make it a separate step, or run the flow on Kubernetes")
         });
     }
@@ -50,13 +51,13 @@ fn list<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
 impl Check<'_> {
     fn container(&self, container: &Value, path: &Path<'_>, found: &mut Violations) {
         if !self.docker && list(container, "command").next().is_none() {
-            found.error("V22", &path.field("command"), || {
+            found.error(Code::Unsupported, &path.field("command"), || {
                 ("a plain process needs a command: there is no image with an entry point", "write `command`")
             });
         }
         let image = container.get("image").and_then(Value::as_str).is_some_and(|image| !image.is_empty());
         if self.docker && !image && self.fields.image_optional {
-            found.error("V22", &path.field("image"), || {
+            found.error(Code::Unsupported, &path.field("image"), || {
                 let message = format!("step `{}` names no image to run in a container", self.fields.step);
                 (message, "name one, or let steps without an image run as processes with `--target local`")
             });
@@ -103,7 +104,7 @@ impl Check<'_> {
         let known = self.target.claims.as_ref().is_none_or(|claims| claims.iter().any(|claim| claim == name));
         // What a parameter makes of a name is seen when it is put in.
         if !known && !has_placeholder(name) && !(self.fields.own_claim)(name) {
-            found.error("V22", &path.field("claimName"), || {
+            found.error(Code::Unsupported, &path.field("claimName"), || {
                 let help =
                     "add it to resourceTemplates.volumeClaimTemplates, or give a folder of that name in --volumes-dir";
                 (format!("there is no claim {} here", shown(name)), help)
@@ -141,7 +142,7 @@ impl Check<'_> {
             } else {
                 "allow it with --allow-host-path"
             };
-            found.error("V22", &path.field("path"), || {
+            found.error(Code::Unsupported, &path.field("path"), || {
                 (format!("the folder {} of the machine may not be mounted", shown(folder)), help)
             });
         }
@@ -164,7 +165,7 @@ fn user(check: &Check<'_>, context: Option<&Value>, fields: &[&str], path: &Path
         let own = if *field == "runAsUser" { uid } else { gid };
         let Some(wanted) = context.get(field).and_then(Value::as_i64) else { continue };
         if wanted != i64::from(own) {
-            found.error("V22", &path.field(field), || {
+            found.error(Code::Unsupported, &path.field(field), || {
                 let message = format!("{field} {wanted} is not possible: processes run as {own}");
                 (message, "remove it, run as root, or use containers")
             });

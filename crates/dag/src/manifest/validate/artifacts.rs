@@ -8,6 +8,7 @@ use orlop_core::spec::artifact::{ArtifactInput, ArtifactOutput, HttpSource};
 use super::context::{At, Context};
 use super::parameters::unique;
 use super::stores::check_object;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
@@ -51,7 +52,7 @@ fn movable(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
         0 | 1 => return,
         _ => ("several output files", at.path.field("outputs")),
     };
-    found.error("R32", &place, || {
+    found.error(Code::Unsupported, &place, || {
         let message = format!(
             "the step {} has {what}, and this operator was started without --helper-image and --artifact-url, so nothing moves them",
             shown(&at.step.name)
@@ -67,7 +68,7 @@ fn names<'n>(names: impl Iterator<Item = &'n str>, list: &Path<'_>, found: &mut 
         let item = list.index(index);
         let path = item.field("name");
         if let Err(error) = dns1123_subdomain(name) {
-            found.error("V10", &path, || Note::of(&error.about("artifact name")));
+            found.error(Code::Artifact, &path, || Note::of(&error.about("artifact name")));
         }
         unique(&mut seen, name, index, &path, found);
     }
@@ -75,8 +76,12 @@ fn names<'n>(names: impl Iterator<Item = &'n str>, list: &Path<'_>, found: &mut 
 
 fn input(context: &Context<'_>, at: At<'_>, artifact: &ArtifactInput, path: &Path<'_>, found: &mut Violations) {
     match (&artifact.from, &artifact.http) {
-        (None, None) => found.error("V10", path, || ("the artifact has no source", "give it `from` or `http`")),
-        (Some(_), Some(_)) => found.error("V10", path, || ("the artifact has `from` and `http`", "keep one of them")),
+        (None, None) => {
+            found.error(Code::Artifact, path, || ("the artifact has no source", "give it `from` or `http`"));
+        }
+        (Some(_), Some(_)) => {
+            found.error(Code::Artifact, path, || ("the artifact has `from` and `http`", "keep one of them"));
+        }
         _ => {}
     }
     if let Some((step, name)) = artifact.source() {
@@ -99,13 +104,14 @@ fn source(
     found: &mut Violations,
 ) {
     if step.is_empty() || name == Some("") {
-        return found.error("V10", path, || ("`from` names no step or no artifact", "write it as step/artifact"));
+        return found
+            .error(Code::Artifact, path, || ("`from` names no step or no artifact", "write it as step/artifact"));
     }
     let Some((producer, finally)) = context.step(step) else {
-        return found.error("V12", path, || context.no_step(step));
+        return found.error(Code::Reference, path, || context.no_step(step));
     };
     if finally && !at.finally {
-        return found.error("V12", path, || {
+        return found.error(Code::Reference, path, || {
             let message = format!("the step {} is in `finally`, which runs after this one", shown(step));
             (message, "take the artifact from a step of `steps`")
         });
@@ -113,14 +119,14 @@ fn source(
     let given = producer.output_artifacts();
     match name {
         Some(name) if context.gives_artifact(step, name) => {}
-        Some(name) => found.error("V12", path, || {
+        Some(name) => found.error(Code::Reference, path, || {
             let help = nearest(name, given.iter().map(|artifact| artifact.name.as_str()))
                 .map(|guess| format!("did you mean `{}/{guess}`?", producer.name))
                 .unwrap_or_else(|| format!("declare it under outputs.artifacts of {}", shown(step)));
             Note::new(format!("the step {} has no output artifact {}", shown(step), shown(name)), Some(help))
         }),
         None if given.len() == 1 => {}
-        None => found.error("V10", path, || {
+        None => found.error(Code::Artifact, path, || {
             let message = format!(
                 "the step {} has {} output artifacts, so its name alone is not enough",
                 shown(step),
@@ -148,13 +154,13 @@ fn url(http: &HttpSource, path: &Path<'_>, found: &mut Violations) {
         .map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {
         None => {
-            found.error("V10", path, || {
+            found.error(Code::Artifact, path, || {
                 (format!("{} is not an http or https URL", shown(url)), "begin it with https://")
             });
         }
-        Some("") => found.error("V10", path, || format!("the URL {} names no host", shown(url))),
+        Some("") => found.error(Code::Artifact, path, || format!("the URL {} names no host", shown(url))),
         Some(_) if url.contains(|c: char| c.is_whitespace() && !url.contains("{{") || c.is_control()) => {
-            found.error("V10", path, || {
+            found.error(Code::Artifact, path, || {
                 (format!("the URL {} holds blanks or control characters", shown(url)), "write them as %20 and so on")
             });
         }
@@ -164,7 +170,7 @@ fn url(http: &HttpSource, path: &Path<'_>, found: &mut Violations) {
 
 fn output(artifact: &ArtifactOutput, path: &Path<'_>, found: &mut Violations) {
     if artifact.path.is_empty() {
-        found.error("1.2", &path.field("path"), || ("the artifact has no path", "say where the step writes it"));
+        found.error(Code::Value, &path.field("path"), || ("the artifact has no path", "say where the step writes it"));
     } else {
         absolute(&artifact.path, &path.field("path"), found);
     }
@@ -183,7 +189,7 @@ fn absolute(value: &str, path: &Path<'_>, found: &mut Violations) {
     } else {
         return;
     };
-    found.error("V11", path, || {
+    found.error(Code::UnsafePath, path, || {
         (format!("the path {} {fault}", shown(value)), "write the absolute path inside the container")
     });
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::context::{At, Context};
 use super::template::{member, quantity};
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations, shown};
 use crate::params::{INDEX, names_in_text};
@@ -14,7 +15,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, pod: &Value, path: &Path<
     let list = path.field("containers");
     let containers = member(pod, "containers").and_then(Value::as_array);
     if containers.is_some_and(Vec::is_empty) {
-        found.error("V15", &list, || ("the pod has no container", "list at least one, with name and image"));
+        found.error(Code::Container, &list, || ("the pod has no container", "list at least one, with name and image"));
     }
     for field in ["containers", "initContainers"] {
         let list = path.field(field);
@@ -30,12 +31,16 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, pod: &Value, path: &Path<
 fn check_container(context: &Context<'_>, container: &Value, path: &Path<'_>, found: &mut Violations) {
     // A missing name is reported by the walk over the field table.
     if container.get("name").and_then(Value::as_str) == Some("") {
-        found.error("V15", &path.field("name"), || ("the container's name is empty", "name it, such as `main`"));
+        found.error(Code::Container, &path.field("name"), || {
+            ("the container's name is empty", "name it, such as `main`")
+        });
     }
     let image = member(container, "image");
     let empty = image.is_some_and(|image| image.as_str() == Some(""));
     if container.is_object() && (empty || (image.is_none() && !context.limits.image_optional)) {
-        found.error("V15", &path.field("image"), || ("the container has no image", "name one, such as busybox:1.36"));
+        found.error(Code::Container, &path.field("image"), || {
+            ("the container has no image", "name one, such as busybox:1.36")
+        });
     }
     check_resources(container, &path.field("resources"), found);
     check_variables(container, &path.field("env"), found);
@@ -47,7 +52,7 @@ fn check_variables(container: &Value, list: &Path<'_>, found: &mut Violations) {
     for (index, variable) in member(container, "env").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let Some(name) = variable.get("name").and_then(Value::as_str) else { continue };
         if name.is_empty() || name.contains(['=', '\0']) {
-            found.error("V15", &list.index(index).field("name"), || {
+            found.error(Code::Container, &list.index(index).field("name"), || {
                 (format!("{} is not a valid variable name", shown(name)), "use a name without `=`, such as LEVEL")
             });
         }
@@ -85,7 +90,7 @@ fn check_shell(container: &Value, path: &Path<'_>, found: &mut Violations) {
     let option = words.find(|(_, _, word)| word.starts_with('-') && !word.starts_with("--") && word.contains('c'));
     let (Some(_), Some((field, index, program))) = (option, words.next()) else { return };
     if has_process_id(program) {
-        found.warning("shell", &path.field(field).index(index), || {
+        found.warning(Code::Shell, &path.field(field).index(index), || {
             (
                 format!("`$$` is one `$` before `{shell}` sees it, on every target: Kubernetes reads it so"),
                 "write `$$$$` for the process id of the shell",
@@ -94,7 +99,7 @@ fn check_shell(container: &Value, path: &Path<'_>, found: &mut Violations) {
     }
     // The number of an instance is made here, and never a text.
     if let Some(name) = names_in_text(program).into_iter().find(|name| *name != INDEX) {
-        found.warning("shell", &path.field(field).index(index), || {
+        found.warning(Code::Shell, &path.field(field).index(index), || {
             (
                 format!("the value of parameter {} becomes part of the program that `{shell}` runs", shown(name)),
                 format!(
@@ -115,7 +120,7 @@ fn check_resources(owner: &Value, path: &Path<'_>, found: &mut Violations) {
             if let Some(Ok(amount)) =
                 quantity(value).filter(|amount| amount.as_ref().is_ok_and(|amount| *amount <= Quantity::ZERO))
             {
-                found.error("V16", &list.field(name), || {
+                found.error(Code::Amount, &list.field(name), || {
                     (format!("an amount of {amount} is not above 0"), "remove it, or ask for something")
                 });
             }
@@ -127,7 +132,7 @@ fn check_resources(owner: &Value, path: &Path<'_>, found: &mut Violations) {
         if let (Some(Ok(limit)), Some(Some(Ok(request)))) = (quantity(limit), request.map(quantity))
             && limit < request
         {
-            found.error("V16", &list.field(name), || {
+            found.error(Code::Amount, &list.field(name), || {
                 (
                     format!("the limit {limit} of {} is below its request {request}", shown(name)),
                     "raise the limit or lower the request",
@@ -147,7 +152,7 @@ fn command(at: At<'_>, container: Option<&Value>, path: &Path<'_>, found: &mut V
     let Some(container) = container else { return };
     let command = member(container, "command").and_then(Value::as_array);
     if command.is_none_or(Vec::is_empty) {
-        found.error("V21", &path.field("command"), || {
+        found.error(Code::Command, &path.field("command"), || {
             let why = if artifacts { "artifacts" } else { "several output files" };
             let message = format!("a step with {why} must say its command: the helper that moves them runs it");
             (message, "write `command`; the image's entry point is not known before it is pulled")
@@ -180,7 +185,7 @@ fn amounts(owner: &Value, path: &Path<'_>, found: &mut Violations) {
             member(owner, "resources").and_then(|resources| member(resources, field)).and_then(Value::as_object);
         for (name, value) in given.into_iter().flatten() {
             if let Some(Err(error)) = value.as_str().map(str::parse::<Quantity>) {
-                found.error("V16", &list.field(name), || Note::of(&error));
+                found.error(Code::Amount, &list.field(name), || Note::of(&error));
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use super::context::{At, Context};
 use super::placeholders::inside;
+use crate::manifest::code::Code;
 use crate::manifest::violation::{Note, Violations, shown};
 use crate::params::{scan, texts_with};
 
@@ -36,7 +37,7 @@ struct Foreign<'t> {
 }
 
 pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
-    let kind = (context.limits.lenient(), "R27");
+    let kind = (context.limits.lenient(), Code::Placeholder);
     if let Some(template) = at.step.template.as_ref().filter(|_| !at.step.is_manual()) {
         let path = at.path.field("template");
         for (field, text) in texts_with(template, &['{', '$']) {

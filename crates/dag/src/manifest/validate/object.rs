@@ -6,6 +6,7 @@ use orlop_core::id::{dns1123_label, dns1123_subdomain, label_key, label_value};
 use orlop_core::spec::flow::{API_VERSION, KIND};
 
 use super::context::Context;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations, shown};
 
@@ -23,7 +24,7 @@ fn identity(context: &Context<'_>, found: &mut Violations) {
         [("apiVersion", &context.flow.api_version, API_VERSION), ("kind", &context.flow.kind, KIND)]
     {
         if given != wanted {
-            found.error("1.1", &root.field(field), || {
+            found.error(Code::Object, &root.field(field), || {
                 (format!("`{field}` is {}", shown(given)), format!("write {field}: {wanted}"))
             });
         }
@@ -35,27 +36,27 @@ fn metadata(context: &Context<'_>, found: &mut Violations) {
     let meta = &context.flow.metadata;
     let generated = meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty());
     match (meta.name.as_str(), generated) {
-        ("", None) => found.error("1.1", &path.field("name"), || {
+        ("", None) => found.error(Code::Object, &path.field("name"), || {
             ("the flow has no name", "give it a `name`, or a `generateName` that a name is made from")
         }),
         ("", Some(prefix)) => {
             if let Err(error) = dns1123_subdomain(&format!("{prefix}0")) {
-                found.error("1.1", &path.field("generateName"), || Note::of(&error.about("prefix of names")));
+                found.error(Code::Object, &path.field("generateName"), || Note::of(&error.about("prefix of names")));
             }
         }
         (name, _) => {
             if let Err(error) = dns1123_subdomain(name) {
-                found.error("1.1", &path.field("name"), || Note::of(&error.about("flow name")));
+                found.error(Code::Object, &path.field("name"), || Note::of(&error.about("flow name")));
             }
         }
     }
     if let Some(Err(error)) = meta.namespace.as_deref().map(dns1123_label) {
-        found.error("1.1", &path.field("namespace"), || Note::of(&error.about("namespace")));
+        found.error(Code::Object, &path.field("namespace"), || Note::of(&error.about("namespace")));
     }
     let (labels, annotations) = (path.field("labels"), path.field("annotations"));
     for (key, value) in &meta.labels {
         if let Err(error) = label_key(key).and_then(|()| label_value(value)) {
-            found.error("1.1", &labels.field(key), || Note::of(&error));
+            found.error(Code::Object, &labels.field(key), || Note::of(&error));
         }
     }
     for key in meta.annotations.keys() {
@@ -63,7 +64,7 @@ fn metadata(context: &Context<'_>, found: &mut Violations) {
         if let Err(error) = label_key(key).map_err(|error| error.about("annotation key"))
             && (context.limits.kubernetes || !key.starts_with("workflow.kube-zen.io/approved/"))
         {
-            found.error("1.1", &annotations.field(key), || Note::of(&error));
+            found.error(Code::Object, &annotations.field(key), || Note::of(&error));
         }
     }
 }
@@ -72,11 +73,11 @@ fn steps(context: &Context<'_>, found: &mut Violations) {
     let spec = Path::ROOT.field("spec");
     let (steps, finally) = (context.flow.spec.steps.len(), context.flow.spec.finally.len());
     if steps == 0 {
-        found.error("1.2", &spec.field("steps"), || ("the flow has no steps", "list at least one step"));
+        found.error(Code::Value, &spec.field("steps"), || ("the flow has no steps", "list at least one step"));
     }
     if steps + finally > context.limits.steps {
         let limit = context.limits.steps;
-        found.error("1.2", &spec.field("steps"), || {
+        found.error(Code::Value, &spec.field("steps"), || {
             let message = format!("the flow has {} steps; at most {limit} are allowed here", steps + finally);
             (message, "write many similar steps as one step with `withItems`")
         });
@@ -89,13 +90,13 @@ fn retry_of(context: &Context<'_>, found: &mut Violations) {
     let path = spec.field("retryOf");
     for (field, value) in [("name", &parent.name), ("uid", &parent.uid)] {
         if value.is_empty() {
-            found.error("1.2", &path.field(field), || format!("`{field}` of the flow to repeat is empty"));
+            found.error(Code::Value, &path.field(field), || format!("`{field}` of the flow to repeat is empty"));
         }
     }
     let list = path.field("steps");
     for (index, name) in parent.steps.iter().enumerate() {
         if context.step(name).is_none() {
-            found.error("1.2", &list.index(index), || context.no_step(name));
+            found.error(Code::Value, &list.index(index), || context.no_step(name));
         }
     }
 }
@@ -107,9 +108,9 @@ fn size(context: &Context<'_>, found: &mut Violations) {
     let written = serde_json::to_writer(&mut counter, &flow.metadata)
         .and_then(|()| serde_json::to_writer(&mut counter, &flow.spec));
     if let Err(error) = written {
-        found.error("V4", &Path::ROOT, || format!("the flow cannot be written as JSON: {error}"));
+        found.error(Code::TooLarge, &Path::ROOT, || format!("the flow cannot be written as JSON: {error}"));
     } else if counter.0 > limit {
-        found.error("V4", &Path::ROOT, || {
+        found.error(Code::TooLarge, &Path::ROOT, || {
             let message = format!(
                 "the flow takes {} bytes as stored JSON; at most {limit} fit into the cluster's store",
                 counter.0

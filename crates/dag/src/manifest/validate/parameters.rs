@@ -7,6 +7,7 @@ use orlop_core::spec::step::{InputParameter, OutputParameter};
 
 use super::context::{At, Context};
 use super::references;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
@@ -43,7 +44,7 @@ fn names<'n>(names: impl Iterator<Item = &'n str>, list: &Path<'_>, found: &mut 
         let item = list.index(index);
         let path = item.field("name");
         if let Err(fault) = check_name(name) {
-            found.error("V6", &path, || proposal(name, &fault).unwrap_or_else(|| Note::of(&fault)));
+            found.error(Code::Parameter, &path, || proposal(name, &fault).unwrap_or_else(|| Note::of(&fault)));
         }
         unique(&mut seen, name, index, &path, found);
     }
@@ -70,7 +71,7 @@ pub(super) fn unique<'n>(
     found: &mut Violations,
 ) {
     if let Some(first) = seen.get(name) {
-        found.error("V5", path, || {
+        found.error(Code::Duplicate, path, || {
             (format!("the name {} is that of item {first} of the list already", shown(name)), "rename one of them")
         });
     } else {
@@ -84,11 +85,11 @@ fn flow_parameter(parameter: &FlowParameter, path: &Path<'_>, found: &mut Violat
     }
     let Some(choices) = &parameter.choices else { return };
     if choices.is_empty() {
-        found.error("1.2", &path.field("enum"), || {
+        found.error(Code::Value, &path.field("enum"), || {
             ("`enum` allows no value", "list the values it may have, or remove it")
         });
     } else if let Some(value) = parameter.value.as_ref().filter(|value| !choices.contains(value)) {
-        found.error("1.2", &path.field("value"), || {
+        found.error(Code::Value, &path.field("value"), || {
             let help = nearest(value, choices.iter().map(String::as_str)).map_or_else(
                 || {
                     format!(
@@ -111,7 +112,7 @@ fn input(context: &Context<'_>, at: At<'_>, parameter: &InputParameter, path: &P
         }
         Ok(InputSource::Flow(fact)) if fact.is_final() && !at.finally => {
             let path = path.field("valueFrom");
-            found.error("V23", &path.field("flow"), || {
+            found.error(Code::Source, &path.field("flow"), || {
                 (
                     "it is known only when all steps are settled",
                     "read it in a step of `finally`; elsewhere there are name and url",
@@ -133,10 +134,10 @@ fn output(parameter: &OutputParameter, path: &Path<'_>, found: &mut Violations) 
 fn source_fault(fault: &SourceFault, path: &Path<'_>, found: &mut Violations) {
     let from = path.field("valueFrom");
     match fault {
-        SourceFault::EmptyRef { member } => found.error("1.2", &from.field(member), || Note::of(fault)),
-        SourceFault::Path(error) => found.error("V8", &from.field("jsonPath"), || Note::of(error)),
-        SourceFault::ForeignStep(_) => found.error("V8", &from.field("jsonPath"), || Note::of(fault)),
-        SourceFault::Sources { .. } => found.error("V7", &from, || Note::of(fault)),
-        SourceFault::None | SourceFault::Both => found.error("V7", path, || Note::of(fault)),
+        SourceFault::EmptyRef { member } => found.error(Code::Value, &from.field(member), || Note::of(fault)),
+        SourceFault::Path(error) => found.error(Code::Path, &from.field("jsonPath"), || Note::of(error)),
+        SourceFault::ForeignStep(_) => found.error(Code::Path, &from.field("jsonPath"), || Note::of(fault)),
+        SourceFault::Sources { .. } => found.error(Code::Source, &from, || Note::of(fault)),
+        SourceFault::None | SourceFault::Both => found.error(Code::Source, path, || Note::of(fault)),
     }
 }

@@ -6,6 +6,7 @@ use orlop_core::spec::step::InputParameter;
 use serde_json::Value;
 
 use super::context::{At, Context};
+use crate::manifest::code::Code;
 use crate::manifest::path::{FieldPath, Path};
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Severity, Violations, shown};
@@ -121,14 +122,22 @@ impl Check<'_> {
         let path = self.at.path.field("template");
         for used in uses_in(template) {
             if let Some(fault) = self.fault(used.name) {
-                found.add_at((Severity::Error, "V13"), || inside(&path, &used.field), || self.note(used.name, fault));
+                found.add_at(
+                    (Severity::Error, Code::Placeholder),
+                    || inside(&path, &used.field),
+                    || self.note(used.name, fault),
+                );
             } else if self.names.is_secret(used.name) && on_command_line(&used.field) {
-                found.add_at((Severity::Warning, "V13"), || inside(&path, &used.field), || seen_by_all(used.name));
+                found.add_at(
+                    (Severity::Warning, Code::Placeholder),
+                    || inside(&path, &used.field),
+                    || seen_by_all(used.name),
+                );
             }
         }
         for used in misplaced_secrets(template, &|name| self.names.is_secret(name)) {
             if !self.text_secrets || never_secret(&used.field) {
-                found.add_at((Severity::Error, "V13"), || inside(&path, &used.field), || secret(used.name));
+                found.add_at((Severity::Error, Code::Placeholder), || inside(&path, &used.field), || secret(used.name));
             }
         }
     }
@@ -137,9 +146,9 @@ impl Check<'_> {
     fn text(&mut self, text: &str, path: &Path<'_>, forbidden: bool, found: &mut Violations) {
         for name in names_in_text(text) {
             if let Some(fault) = self.fault(name) {
-                found.error("V13", path, || self.note(name, fault));
+                found.error(Code::Placeholder, path, || self.note(name, fault));
             } else if self.names.is_secret(name) && (forbidden || !self.text_secrets) {
-                found.error("V13", path, || secret(name));
+                found.error(Code::Placeholder, path, || secret(name));
             }
         }
     }

@@ -7,6 +7,7 @@ use orlop_core::spec::flow::SuspendMode;
 use orlop_core::spec::policy::{DEFAULT_CONTAINER, OnExitCodes, PodFailurePolicy};
 
 use super::context::Context;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
@@ -17,7 +18,7 @@ const KEY_MAX: usize = 253;
 pub(super) fn check(context: &Context<'_>, spec: &Path<'_>, found: &mut Violations) {
     let freezes = context.flow.spec.suspend_mode == Some(SuspendMode::Suspend);
     if freezes && context.limits.target.as_ref().is_some_and(|target| target.fleet) {
-        found.add((context.limits.lenient(), "R21"), &spec.field("suspendMode"), || {
+        found.add((context.limits.lenient(), Code::Unsupported), &spec.field("suspendMode"), || {
             (
                 "jobs of a fleet cannot be frozen: what runs finishes when the flow is suspended",
                 "write Drain, or leave it out",
@@ -29,7 +30,7 @@ pub(super) fn check(context: &Context<'_>, spec: &Path<'_>, found: &mut Violatio
     if let Some(key) = &policy.concurrency_key {
         let length = key.chars().count();
         if length == 0 || length > KEY_MAX {
-            found.error("1.2", &path.field("concurrencyKey"), || {
+            found.error(Code::Value, &path.field("concurrencyKey"), || {
                 (format!("a concurrency key of {length} characters"), format!("use 1 to {KEY_MAX} characters"))
             });
         }
@@ -52,20 +53,22 @@ pub(super) fn at_least<N: PartialOrd + Display + Copy>(
     least: N,
 ) {
     if let Some(value) = value.filter(|value| *value < least) {
-        found.error("1.2", path, || (format!("{value} is too small"), format!("use {least} or more")));
+        found.error(Code::Value, path, || (format!("{value} is too small"), format!("use {least} or more")));
     }
 }
 
 fn failure_policy(policy: &PodFailurePolicy, path: &Path<'_>, found: &mut Violations) {
     let list = path.field("rules");
     if policy.rules.is_empty() {
-        found.error("1.2", &list, || ("the failure policy has no rule", "list at least one, or remove the policy"));
+        found.error(Code::Value, &list, || {
+            ("the failure policy has no rule", "list at least one, or remove the policy")
+        });
     }
     for (index, rule) in policy.rules.iter().enumerate() {
         let path = list.index(index);
         choice(found, &path.field("action"), &rule.action, &["FailJob", "Ignore", "Count"]);
         match &rule.on_exit_codes {
-            None => found.error("1.2", &path.field("onExitCodes"), || {
+            None => found.error(Code::Value, &path.field("onExitCodes"), || {
                 ("the rule does not say which exit codes it is about", "add onExitCodes with operator and values")
             }),
             Some(codes) => exit_codes(codes, &path.field("onExitCodes"), found),
@@ -76,23 +79,25 @@ fn failure_policy(policy: &PodFailurePolicy, path: &Path<'_>, found: &mut Violat
 fn exit_codes(codes: &OnExitCodes, path: &Path<'_>, found: &mut Violations) {
     choice(found, &path.field("operator"), &codes.operator, &["In", "NotIn"]);
     if codes.container_name.as_deref() == Some("") {
-        found.error("1.2", &path.field("containerName"), || {
+        found.error(Code::Value, &path.field("containerName"), || {
             ("the container name is empty", format!("name a container, or leave it out for `{DEFAULT_CONTAINER}`"))
         });
     }
     let list = path.field("values");
     if codes.values.is_empty() {
-        found.error("1.2", &list, || ("the rule lists no exit code", "list at least one"));
+        found.error(Code::Value, &list, || ("the rule lists no exit code", "list at least one"));
     }
     for (index, value) in codes.values.iter().enumerate().filter(|(_, value)| !(0..=255).contains(*value)) {
-        found.error("1.2", &list.index(index), || (format!("{value} is not an exit code"), "exit codes are 0 to 255"));
+        found.error(Code::Value, &list.index(index), || {
+            (format!("{value} is not an exit code"), "exit codes are 0 to 255")
+        });
     }
 }
 
 /// Refuses a text that is none of the words.
 pub(super) fn choice(found: &mut Violations, path: &Path<'_>, given: &str, words: &[&'static str]) {
     if !words.contains(&given) {
-        found.error("1.2", path, || {
+        found.error(Code::Value, path, || {
             let help = nearest(given, words.iter().copied())
                 .map_or_else(|| format!("use one of {}", words.join(", ")), |word| format!("did you mean `{word}`?"));
             Note::new(format!("{} is not allowed here", shown(given)), Some(help))
@@ -121,7 +126,7 @@ pub(super) fn check_containers(context: &Context<'_>, spec: &Path<'_>, found: &m
         let name = codes.container_name.as_deref().unwrap_or(DEFAULT_CONTAINER);
         let matched = having.get(name).copied().unwrap_or(0);
         if matched < all {
-            found.warning("V22", &list.index(index).field("onExitCodes"), || {
+            found.warning(Code::Unsupported, &list.index(index).field("onExitCodes"), || {
                 let lacks = |template| !super::template::containers(template).any(|container| container == Some(name));
                 let without = jobs().filter(|(_, template)| lacks(template)).map(|(step, _)| step.name.as_str());
                 unmatched(name, matched, all, &without.take(4).collect::<Vec<_>>())

@@ -2,6 +2,7 @@
 //!, in their own languages.
 
 use crate::depends;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
@@ -22,13 +23,13 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
             scope = scope.in_finally();
         }
         if let Err(error) = when::compile(text, &scope).and_then(Condition::decidable) {
-            found.error("2.4", &at.path.field("when"), || source_note(&error));
+            found.error(Code::Condition, &at.path.field("when"), || source_note(&error));
         }
     }
     if let Some(text) = &at.step.depends
         && let Err(error) = depends::compile(text, context.siblings(at.finally))
     {
-        found.error("R35", &at.path.field("depends"), || source_note(&error));
+        found.error(Code::Depends, &at.path.field("depends"), || source_note(&error));
     }
     if let Some(text) = &at.step.with_param {
         items(context, at, text, found);
@@ -50,8 +51,8 @@ fn items(context: &Context<'_>, at: At<'_>, text: &str, found: &mut Violations) 
         Ok(ItemsSource::Path(reference)) => document(context, at, (&reference, &path), found),
         // Whether the parameter exists and may stand here is a question of placeholders.
         Ok(ItemsSource::Parameter(_)) => {}
-        Err(error @ ItemsError::NoStep(_)) => found.error("V12", &path, || Note::of(&error)),
-        Err(error) => found.error("V8", &path, || Note::of(&error)),
+        Err(error @ ItemsError::NoStep(_)) => found.error(Code::Reference, &path, || Note::of(&error)),
+        Err(error) => found.error(Code::Path, &path, || Note::of(&error)),
     }
 }
 
@@ -63,12 +64,12 @@ pub(super) fn document(
     found: &mut Violations,
 ) {
     let Some(step) = &reference.step else {
-        return found.warning("V9", path, || Note::of(&NO_STEP_WARNING));
+        return found.warning(Code::Path, path, || Note::of(&NO_STEP_WARNING));
     };
     let name = step.as_str();
     let steps = context.visible(at.finally);
     if !steps.contains(name) {
-        return found.error("V12", path, || {
+        return found.error(Code::Reference, path, || {
             if context.step(name).is_some() {
                 let message = format!("the step {} is in `finally`, which runs after this one", shown(name));
                 return Note::new(message, Some("read a step of `steps`".to_owned()));
@@ -78,7 +79,7 @@ pub(super) fn document(
     }
     let Some((output, rest)) = output_name(reference.path.as_str()) else { return };
     if !context.gives_parameter(name, output) {
-        found.error("V12", path, || {
+        found.error(Code::Reference, path, || {
             let guess = nearest(output, steps.outputs(name).iter().copied());
             let help = match guess {
                 Some(guess) if guess.contains(['-', '.']) => format!("did you mean `{name}:$.outputs['{guess}']`?"),
@@ -88,7 +89,7 @@ pub(super) fn document(
             Note::new(format!("the step {} has no output parameter {}", shown(name), shown(output)), Some(help))
         });
     } else if !rest.trim().is_empty() && context.step(name).is_some_and(|(step, _)| !step.is_fan_out()) {
-        found.error("V8", path, || {
+        found.error(Code::Path, path, || {
             let message =
                 format!("the output {} of the step {} is text, which has no members", shown(output), shown(name));
             let help = format!(

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::template::quantity;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::{Expected, Walk};
 use crate::manifest::violation::{Note, Violations, shown};
@@ -28,11 +29,11 @@ fn check_list(context: &Context<'_>, list: &[Value], kind: &'static str, path: &
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, template) in list.iter().enumerate() {
         let path = path.index(index);
-        let form = Expected { rule: "1.2", unknown: context.limits.lenient(), aliases: &[], hints: &[] };
+        let form = Expected { code: Code::Value, unknown: context.limits.lenient(), aliases: &[], hints: &[] };
         Walk::new(form, found).check(template, kind, &path);
         for (field, wanted) in [("apiVersion", "v1"), ("kind", kind)] {
             if let Some(given) = template.get(field).and_then(Value::as_str).filter(|given| *given != wanted) {
-                found.error("1.2", &path.field(field), || {
+                found.error(Code::Value, &path.field(field), || {
                     (format!("`{field}` is {}", shown(given)), format!("write {field}: {wanted}, or leave it out"))
                 });
             }
@@ -40,15 +41,17 @@ fn check_list(context: &Context<'_>, list: &[Value], kind: &'static str, path: &
         let metadata = path.field("metadata");
         let at = metadata.field("name");
         match template_name(template) {
-            None | Some("") => found.error("1.2", &at, || {
+            None | Some("") => found.error(Code::Value, &at, || {
                 ("the template has no name", "give it a `metadata.name`; the object will be called <flow>-<name>")
             }),
             Some(name) => {
                 if let Err(error) = dns1123_subdomain(name) {
-                    found.error("1.2", &at, || Note::of(&error.about("template name")));
+                    found.error(Code::Value, &at, || Note::of(&error.about("template name")));
                 }
                 if let Some(first) = names.get(name) {
-                    found.error("1.2", &at, || format!("the name {} is that of template {first} already", shown(name)));
+                    found.error(Code::Value, &at, || {
+                        format!("the name {} is that of template {first} already", shown(name))
+                    });
                 } else {
                     names.insert(name, index);
                 }
@@ -62,7 +65,7 @@ fn check_claim(claim: &Value, path: &Path<'_>, found: &mut Violations) {
     let spec = claim.get("spec");
     let modes = spec.and_then(|spec| spec.get("accessModes"));
     if modes.is_none_or(|modes| modes.as_array().is_some_and(Vec::is_empty) || modes.is_null()) {
-        found.error("1.2", &path.field("accessModes"), || {
+        found.error(Code::Value, &path.field("accessModes"), || {
             ("the claim has no access mode", "list one, such as ReadWriteOnce")
         });
     }
@@ -71,14 +74,14 @@ fn check_claim(claim: &Value, path: &Path<'_>, found: &mut Violations) {
     let given = spec.and_then(|spec| spec.get("resources")).and_then(|resources| resources.get("requests"));
     let storage = given.and_then(|requests| requests.get("storage")).filter(|storage| !storage.is_null());
     match storage {
-        None => found.error("1.2", &requests.field("storage"), || {
+        None => found.error(Code::Value, &requests.field("storage"), || {
             ("the claim does not say how large it is", "add resources.requests.storage, such as 1Gi")
         }),
         Some(storage) => {
             if let Some(Ok(size)) =
                 quantity(storage).filter(|size| size.as_ref().is_ok_and(|size| *size <= Quantity::ZERO))
             {
-                found.error("1.2", &requests.field("storage"), || {
+                found.error(Code::Value, &requests.field("storage"), || {
                     (format!("a claim of {size} holds nothing"), "ask for more than 0")
                 });
             }

@@ -7,6 +7,7 @@ use orlop_core::time::GoDuration;
 
 use super::context::At;
 use super::policy::{at_least, choice};
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations};
 
@@ -28,14 +29,14 @@ fn check_backoff(backoff: &BackoffSpec, path: &Path<'_>, found: &mut Violations)
     }
     at_least(found, &path.field("factor"), backoff.factor, 1.0);
     if let Some(jitter) = backoff.jitter.filter(|jitter| !(0.0..=1.0).contains(jitter)) {
-        found.error("1.2", &path.field("jitter"), || (format!("{jitter} is not a fraction"), "use 0 to 1"));
+        found.error(Code::Value, &path.field("jitter"), || (format!("{jitter} is not a fraction"), "use 0 to 1"));
     }
     let base = duration(backoff.duration.as_deref(), &path.field("duration"), found);
     let ceiling = duration(backoff.max_duration.as_deref(), &path.field("maxDuration"), found);
     if let (Ok(base), Ok(Some(ceiling))) = (base, ceiling) {
         let base = base.unwrap_or(Duration::from_secs(1));
         if base > ceiling {
-            found.error("1.2", &path.field("maxDuration"), || {
+            found.error(Code::Value, &path.field("maxDuration"), || {
                 let message = format!(
                     "maxDuration {} is below the delay it limits, {}",
                     GoDuration::new(ceiling),
@@ -51,12 +52,12 @@ fn check_backoff(backoff: &BackoffSpec, path: &Path<'_>, found: &mut Violations)
 fn duration(text: Option<&str>, path: &Path<'_>, found: &mut Violations) -> Result<Option<Duration>, ()> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     match text.parse::<GoDuration>().map(GoDuration::get) {
-        Err(error) => found.error("1.2", path, || Note::of(&error)),
+        Err(error) => found.error(Code::Value, path, || Note::of(&error)),
         Ok(duration) if duration.is_zero() => {
-            found.error("1.2", path, || ("a delay of zero", "use a duration above 0, or leave it out for 1s"));
+            found.error(Code::Value, path, || ("a delay of zero", "use a duration above 0, or leave it out for 1s"));
         }
         Ok(duration) if duration > Duration::from_secs(HOURS_MAX * 3600) => {
-            found.error("1.2", path, || ("the delay is too long", format!("use at most {HOURS_MAX}h")));
+            found.error(Code::Value, path, || ("the delay is too long", format!("use at most {HOURS_MAX}h")));
         }
         Ok(duration) => return Ok(Some(duration)),
     }

@@ -9,6 +9,7 @@ use orlop_core::spec::step::Step;
 
 use super::context::{At, Context};
 use super::policy::at_least;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations, shown};
 
@@ -34,7 +35,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     if let Some(message) = &at.step.message {
         let length = message.chars().count();
         if length > MESSAGE_MAX {
-            found.error("1.2", &at.path.field("message"), || {
+            found.error(Code::Value, &at.path.field("message"), || {
                 (format!("the message has {length} characters"), format!("use at most {MESSAGE_MAX}"))
             });
         }
@@ -42,7 +43,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let (timeout, pending) = (at.step.timeout_seconds, at.step.pending_timeout_seconds);
     for (field, given) in [("timeoutSeconds", timeout), ("pendingTimeoutSeconds", pending)] {
         if let Some(seconds) = given.filter(|seconds| !(1..=TIMEOUT_MAX).contains(seconds)) {
-            found.error("1.2", &at.path.field(field), || {
+            found.error(Code::Value, &at.path.field(field), || {
                 (
                     format!("a timeout of {seconds} seconds"),
                     format!("use 1 to {TIMEOUT_MAX} (30 days), or leave it out for none"),
@@ -51,7 +52,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
         }
     }
     if pending.is_some() && at.step.is_manual() {
-        found.error("1.2", &at.path.field("pendingTimeoutSeconds"), || {
+        found.error(Code::Value, &at.path.field("pendingTimeoutSeconds"), || {
             ("a Manual step has no pod to wait for".to_owned(), "use `timeoutSeconds` to limit the approval".to_owned())
         });
     }
@@ -61,11 +62,11 @@ fn name(at: At<'_>, found: &mut Violations) {
     let name = at.step.name.as_str();
     let path = at.path.field("name");
     if name.trim() != name && !name.trim().is_empty() {
-        found.error("1.2", &path, || {
+        found.error(Code::Value, &path, || {
             (format!("the step name {} has blanks around it", shown(name)), format!("write {}", shown(name.trim())))
         });
     } else if let Err(error) = dns1123_subdomain(name) {
-        found.error("1.2", &path, || Note::of(&error.about("step name")));
+        found.error(Code::Value, &path, || Note::of(&error.about("step name")));
     }
 }
 
@@ -73,10 +74,10 @@ fn kind(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let Step { kind, template, .. } = at.step;
     let path = at.path.field("template");
     match (at.step.is_manual(), template) {
-        (true, Some(_)) => found.warning("1.2", &path, || {
+        (true, Some(_)) => found.warning(Code::Value, &path, || {
             ("a Manual step runs nothing: its template is ignored", "remove the template, or `type: Manual`")
         }),
-        (false, None) if !context.limits.template_optional => found.error("1.2", &path, || {
+        (false, None) if !context.limits.template_optional => found.error(Code::Value, &path, || {
             let help = if kind.is_none() {
                 "add a template; a step that waits for a person needs `type: Manual`"
             } else {
@@ -87,7 +88,7 @@ fn kind(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
         _ => {}
     }
     if at.finally && at.step.is_manual() {
-        found.error("1.2", &at.path.field("type"), || {
+        found.error(Code::Value, &at.path.field("type"), || {
             ("a Manual step is not allowed in `finally`", "move it to `steps`: cleaning up does not wait for people")
         });
     }
@@ -99,27 +100,27 @@ fn metadata(at: At<'_>, found: &mut Violations) {
     let (labels, annotations) = (path.field("labels"), path.field("annotations"));
     for (key, value) in &metadata.labels {
         if let Err(error) = label_key(key).and_then(|()| label_value(value)) {
-            found.error("1.2", &labels.field(key), || Note::of(&error));
+            found.error(Code::Value, &labels.field(key), || Note::of(&error));
         }
     }
     for key in metadata.annotations.keys() {
         if let Err(error) = label_key(key) {
-            found.error("1.2", &annotations.field(key), || Note::of(&error.about("annotation key")));
+            found.error(Code::Value, &annotations.field(key), || Note::of(&error.about("annotation key")));
         }
     }
-    own_keys("1.2", metadata.labels.keys(), &labels, found);
-    own_keys("1.2", metadata.annotations.keys(), &annotations, found);
+    own_keys(Code::Value, metadata.labels.keys(), &labels, found);
+    own_keys(Code::Value, metadata.annotations.keys(), &annotations, found);
 }
 
 /// Refuses keys that only the controller writes.
 pub(super) fn own_keys<'k>(
-    rule: &'static str,
+    code: Code,
     keys: impl Iterator<Item = &'k String>,
     path: &Path<'_>,
     found: &mut Violations,
 ) {
     for key in keys.filter(|key| key.starts_with(OWN_PREFIX)) {
-        found.error(rule, &path.field(key), || {
+        found.error(code, &path.field(key), || {
             (
                 format!("the key {} is written by the controller", shown(key)),
                 format!("use a key without the prefix {OWN_PREFIX}"),
@@ -131,13 +132,15 @@ pub(super) fn own_keys<'k>(
 fn dependencies(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let list = at.path.field("dependencies");
     if at.step.depends.is_some() && !at.step.dependencies.is_empty() {
-        found.error("1.2", &at.path.field("depends"), || {
+        found.error(Code::Value, &at.path.field("depends"), || {
             ("the step has `dependencies` and `depends`", "keep one: `dependencies: [a, b]` is `depends: a && b`")
         });
     }
     for (index, name) in at.step.dependencies.iter().enumerate() {
         if name.is_empty() {
-            found.error("1.2", &list.index(index), || ("the dependency has no name", "name a step, or remove it"));
+            found.error(Code::Dependency, &list.index(index), || {
+                ("the dependency has no name", "name a step, or remove it")
+            });
         } else {
             dependency(context, at, name, &list.index(index), found);
         }
@@ -147,13 +150,13 @@ fn dependencies(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
 /// A step another one waits for must exist, in the same list.
 pub(super) fn dependency(context: &Context<'_>, at: At<'_>, name: &str, path: &Path<'_>, found: &mut Violations) {
     match context.step(name) {
-        None => found.error("1.2", path, || context.no_step(name)),
+        None => found.error(Code::Dependency, path, || context.no_step(name)),
         Some((_, finally)) if finally == at.finally => {}
-        Some((_, true)) => found.error("1.2", path, || {
+        Some((_, true)) => found.error(Code::Dependency, path, || {
             let message = format!("the step {} is in `finally`, which runs after all others", shown(name));
             (message, "depend on a step of `steps`, or move this step to `finally`")
         }),
-        Some((_, false)) => found.error("1.2", path, || {
+        Some((_, false)) => found.error(Code::Dependency, path, || {
             let message = format!("the step {} is not in `finally`", shown(name));
             (message, "remove it: `finally` runs after all other steps anyway; its `when` may read them")
         }),
@@ -163,22 +166,24 @@ pub(super) fn dependency(context: &Context<'_>, at: At<'_>, name: &str, path: &P
 fn fan_out(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let step = at.step;
     if step.with_items.is_some() && step.with_param.is_some() {
-        found.error("1.2", &at.path.field("withParam"), || {
+        found.error(Code::Value, &at.path.field("withParam"), || {
             ("the step has `withItems` and `withParam`", "keep one: items known now, or a list an earlier step gives")
         });
     }
     let field = if step.with_items.is_some() { "withItems" } else { "withParam" };
     if step.is_fan_out() && step.is_manual() {
-        found.error("1.2", &at.path.field(field), || ("a Manual step does not fan out", format!("remove {field}")));
+        found.error(Code::Value, &at.path.field(field), || {
+            ("a Manual step does not fan out", format!("remove {field}"))
+        });
     }
     if let Some(items) = step.with_items.as_ref().filter(|items| items.len() > context.limits.items) {
         let limit = context.limits.items;
-        found.error("1.2", &at.path.field("withItems"), || {
+        found.error(Code::Value, &at.path.field("withItems"), || {
             (format!("{} items; at most {limit} are allowed here", items.len()), "split them over several steps")
         });
     }
     if step.parallelism.is_some() && !step.is_fan_out() {
-        found.error("1.2", &at.path.field("parallelism"), || {
+        found.error(Code::Value, &at.path.field("parallelism"), || {
             let help = "remove it; the Job's own parallelism belongs in template.spec, the flow's in executionPolicy";
             ("`parallelism` of a step limits fan-out instances, and this step does not fan out", help)
         });
@@ -195,7 +200,7 @@ pub(super) fn check_names(context: &Context<'_>, spec: &Path<'_>, found: &mut Vi
             let (name, item) = (step.name.as_str(), list.index(index));
             let path = item.field("name");
             if let Some((other, first)) = context.position(name).filter(|place| *place != (finally, index)) {
-                found.error("1.2", &path, || {
+                found.error(Code::Value, &path, || {
                     let other = if other { "finally" } else { "steps" };
                     (format!("the name {} is that of spec.{other}[{first}] already", shown(name)), "rename one of them")
                 });
@@ -203,7 +208,7 @@ pub(super) fn check_names(context: &Context<'_>, spec: &Path<'_>, found: &mut Vi
             }
             instance_name(context, name, &path, found);
             if let Some(other) = short.add(step) {
-                found.error("V3", &path, || {
+                found.error(Code::Name, &path, || {
                     let message = format!(
                         "the names {} and {} become the same when they are shortened",
                         shown(name),
@@ -223,7 +228,7 @@ fn instance_name(context: &Context<'_>, name: &str, path: &Path<'_>, found: &mut
         return;
     }
     if context.step(base).is_some_and(|(step, _)| step.is_fan_out()) {
-        found.error("V3", path, || {
+        found.error(Code::Name, path, || {
             (
                 format!("{} is the name of an instance of the fan-out step {}", shown(name), shown(base)),
                 "rename this step",

@@ -4,6 +4,7 @@ use orlop_core::spec::artifact::{S3Object, S3Store};
 use orlop_core::spec::meta::KeyRef;
 
 use super::context::Context;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::Violations;
 
@@ -11,10 +12,10 @@ pub(super) fn check_store(context: &Context<'_>, spec: &Path<'_>, found: &mut Vi
     let Some(store) = &context.flow.spec.artifact_store else { return };
     let path = spec.field("artifactStore");
     match (&store.persistent_volume_claim, &store.s3) {
-        (None, None) => found.error("1.2", &path, || {
+        (None, None) => found.error(Code::Value, &path, || {
             ("the artifact store names no store", "give exactly one of persistentVolumeClaim and s3, or leave it out")
         }),
-        (Some(_), Some(_)) => found.error("1.2", &path, || {
+        (Some(_), Some(_)) => found.error(Code::Value, &path, || {
             ("the artifact store names two stores", "give exactly one of persistentVolumeClaim and s3")
         }),
         _ => {}
@@ -25,7 +26,7 @@ pub(super) fn check_store(context: &Context<'_>, spec: &Path<'_>, found: &mut Vi
         if let Some(folder) = claim.sub_path.as_deref()
             && (folder.starts_with('/') || folder.split('/').any(|part| part == "..") || folder.contains('\0'))
         {
-            found.error("V11", &path.field("subPath"), || {
+            found.error(Code::UnsafePath, &path.field("subPath"), || {
                 ("the folder leaves the claim", "write it relative to the claim's root, without `..`")
             });
         }
@@ -52,7 +53,7 @@ fn keys(path: &Path<'_>, id: Option<&KeyRef>, secret: Option<&KeyRef>, found: &m
         }
     }
     if id.is_some() != secret.is_some() {
-        found.warning("1.2", path, || {
+        found.warning(Code::Value, path, || {
             (
                 "only one half of the credentials is given",
                 "give both accessKeyIDSecretRef and secretAccessKeySecretRef, or neither",
@@ -69,6 +70,6 @@ pub(super) fn check_key(reference: &KeyRef, path: &Path<'_>, found: &mut Violati
 
 fn named(value: &str, path: &Path<'_>, field: &'static str, found: &mut Violations) {
     if value.is_empty() {
-        found.error("1.2", &path.field(field), || (format!("`{field}` is empty"), "give it a value"));
+        found.error(Code::Value, &path.field(field), || (format!("`{field}` is empty"), "give it a value"));
     }
 }

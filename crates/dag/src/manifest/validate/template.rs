@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::containers;
 use super::context::{At, Context};
 use super::steps::own_keys;
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::{Expected, Walk};
 use crate::manifest::substrate::Fields;
@@ -15,23 +16,24 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let Some(template) = at.step.template.as_ref().filter(|_| !at.step.is_manual()) else { return };
     let path = at.path.field("template");
     if !template.is_object() {
-        return found
-            .error("V14", &path, || ("the template is not a Job", "write a mapping with apiVersion, kind and spec"));
+        return found.error(Code::Template, &path, || {
+            ("the template is not a Job", "write a mapping with apiVersion, kind and spec")
+        });
     }
     for (field, wanted) in [("apiVersion", "batch/v1"), ("kind", "Job")] {
         match template.get(field).filter(|value| !value.is_null()) {
             Some(Value::String(given)) if given == wanted => {}
-            Some(Value::String(given)) => found.error("V14", &path.field(field), || {
+            Some(Value::String(given)) => found.error(Code::Template, &path.field(field), || {
                 (format!("`{field}` of the template is {}", shown(given)), format!("write {field}: {wanted}"))
             }),
             // Another type is reported by the walk.
             Some(_) => {}
-            None => found.error("V14", &path.field(field), || {
+            None => found.error(Code::Template, &path.field(field), || {
                 (format!("the template has no `{field}`"), format!("write {field}: {wanted}"))
             }),
         }
     }
-    let form = Expected { rule: "V14", unknown: context.limits.lenient(), aliases: &[], hints: &[] };
+    let form = Expected { code: Code::Template, unknown: context.limits.lenient(), aliases: &[], hints: &[] };
     Walk::new(form, found).check(template, "Job", &path);
     if let Some(target) = &context.limits.target {
         let own_claim = |name: &str| context.is_claim_template(name);
@@ -53,7 +55,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
             check_pod(context, at, job, &job_path, found);
         }
         Some(_) => {}
-        None => found.error("V14", &job_path, || {
+        None => found.error(Code::Template, &job_path, || {
             ("the template has no `spec`", "write the Job's spec, with its own pod template")
         }),
     }
@@ -61,16 +63,16 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
 
 fn check_job(job: &Value, path: &Path<'_>, found: &mut Violations) {
     if let Some(limit) = job.get("backoffLimit").and_then(Value::as_i64).filter(|limit| *limit < 0) {
-        found.error("V17", &path.field("backoffLimit"), || (format!("{limit} retries"), "use 0 or more"));
+        found.error(Code::Job, &path.field("backoffLimit"), || (format!("{limit} retries"), "use 0 or more"));
     }
     if let Some(seconds) = job.get("activeDeadlineSeconds").and_then(Value::as_i64).filter(|seconds| *seconds <= 0) {
-        found.error("V17", &path.field("activeDeadlineSeconds"), || {
+        found.error(Code::Job, &path.field("activeDeadlineSeconds"), || {
             (format!("a deadline of {seconds} seconds"), "use 1 or more, or leave it out for none")
         });
     }
     for field in ["selector", "manualSelector"] {
         if member(job, field).is_some() {
-            found.error("V19", &path.field(field), || {
+            found.error(Code::Job, &path.field(field), || {
                 (
                     format!("`{field}` is set: attempts would fight over pods"),
                     "remove it; every Job selects its own pods by itself",
@@ -87,13 +89,14 @@ fn check_pod(context: &Context<'_>, at: At<'_>, job: &Value, path: &Path<'_>, fo
     reserved(template.get("metadata"), &template_path.field("metadata"), found);
     let pod_path = template_path.field("spec");
     let Some(pod) = member(template, "spec") else {
-        return found
-            .error("V15", &pod_path, || ("the pod template has no `spec`, so no container", "add spec.containers"));
+        return found.error(Code::Container, &pod_path, || {
+            ("the pod template has no `spec`, so no container", "add spec.containers")
+        });
     };
     if let Some(policy) = pod.get("restartPolicy").and_then(Value::as_str)
         && !matches!(policy, "Never" | "OnFailure")
     {
-        found.error("V18", &pod_path.field("restartPolicy"), || {
+        found.error(Code::Job, &pod_path.field("restartPolicy"), || {
             (
                 format!("restartPolicy {} is not possible in a Job", shown(policy)),
                 "use Never or OnFailure; absent means Never",
@@ -106,7 +109,7 @@ fn check_pod(context: &Context<'_>, at: At<'_>, job: &Value, path: &Path<'_>, fo
 fn reserved(metadata: Option<&Value>, path: &Path<'_>, found: &mut Violations) {
     for field in ["labels", "annotations"] {
         if let Some(map) = metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_object) {
-            own_keys("V20", map.keys(), &path.field(field), found);
+            own_keys(Code::Reserved, map.keys(), &path.field(field), found);
         }
     }
 }

@@ -5,6 +5,7 @@ use orlop_core::name::short63;
 use orlop_core::spec::flow::JobFlow;
 use serde_json::Value;
 
+use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
@@ -39,10 +40,10 @@ fn stop(old: &JobFlow, new: &JobFlow, found: &mut Violations) {
     let spec = Path::ROOT.field("spec");
     let path = spec.field("stop");
     match new.spec.stop {
-        None => found.error("1.2", &path, || {
+        None => found.error(Code::Value, &path, || {
             (format!("the order to stop ({given:?}) is taken back"), "leave it; repeat the flow with a retry instead")
         }),
-        Some(wanted) if wanted < given => found.error("1.2", &path, || {
+        Some(wanted) if wanted < given => found.error(Code::Value, &path, || {
             (format!("stop goes back from {given:?} to {wanted:?}"), "it may only rise from Graceful to Terminate")
         }),
         Some(_) => {}
@@ -58,7 +59,8 @@ fn frozen(old: &JobFlow, new: &JobFlow, found: &mut Violations) {
     let (mut old, mut new) = match both {
         Ok(both) => both,
         Err(error) => {
-            return found.error("R23", &Path::ROOT.field("spec"), || format!("the spec cannot be compared: {error}"));
+            return found
+                .error(Code::Immutable, &Path::ROOT.field("spec"), || format!("the spec cannot be compared: {error}"));
         }
     };
     for spec in [&mut old, &mut new] {
@@ -92,7 +94,7 @@ fn difference(old: &Value, new: &Value, path: &Path<'_>, depth: usize, found: &m
             _ => {}
         }
     }
-    found.error("R23", path, || {
+    found.error(Code::Immutable, path, || {
         (
             "the flow has started, so its spec does not change",
             "restore the field; only suspend, suspendMode and stop may change",
@@ -106,7 +108,7 @@ fn approvals(old: &JobFlow, new: &JobFlow, found: &mut Violations) {
     let before = &old.metadata.annotations;
     for (key, value) in before.iter().filter(|(key, value)| approved(key).is_some() && is_decision(value)) {
         if new.metadata.annotations.get(key) != Some(value) {
-            found.error("R20", &path.field(key), || {
+            found.error(Code::Approval, &path.field(key), || {
                 (format!("the decision {} is taken back", shown(value)), "leave it: decisions are final")
             });
         }
@@ -115,7 +117,7 @@ fn approvals(old: &JobFlow, new: &JobFlow, found: &mut Violations) {
         let Some(step) = approved(key) else { continue };
         let manual = || new.spec.steps.iter().filter(|step| step.is_manual());
         if !manual().any(|known| known.name == step || short63(&known.name) == step) {
-            found.error("R20", &path.field(key), || {
+            found.error(Code::Approval, &path.field(key), || {
                 let guess = nearest(step, manual().map(|step| step.name.as_str()));
                 let help = guess.map_or_else(
                     || "name a step of type Manual".to_owned(),
@@ -124,7 +126,7 @@ fn approvals(old: &JobFlow, new: &JobFlow, found: &mut Violations) {
                 Note::new(format!("the flow has no Manual step {}", shown(step)), Some(help))
             });
         } else if !is_decision(value) {
-            found.warning("R20", &path.field(key), || {
+            found.warning(Code::Approval, &path.field(key), || {
                 (format!("{} decides nothing", shown(value)), "write `true` or `rejected`")
             });
         }

@@ -86,8 +86,8 @@ fn a_refusal_is_422_and_lists_all_violations_with_their_fields() {
             json!([{"name": "a", "type": "Manual", "dependencies": ["b"]}, {"name": "a", "type": "Manual"}]);
     }));
     insta::assert_snapshot!(said(&answer), @"
-    422 spec.steps[0].dependencies[0]: there is no step `b` [1.2]
-    spec.steps[1].name: the name `a` is that of spec.steps[0] already (rename one of them) [1.2]
+    422 spec.steps[0].dependencies[0]: there is no step `b` [dependency]
+    spec.steps[1].name: the name `a` is that of spec.steps[0] already (rename one of them) [value]
     ");
     let status = &answer.body["response"]["status"];
     let causes = status["details"]["causes"].as_array().unwrap();
@@ -100,7 +100,7 @@ fn a_refusal_is_422_and_lists_all_violations_with_their_fields() {
 fn what_does_not_refuse_is_a_warning() {
     let answer = update(started(|_| {}), started(|flow| annotate(flow, "approved", "yes")));
     assert_eq!(said(&answer), "allowed");
-    insta::assert_snapshot!(answer.body["response"]["warnings"][0].as_str().unwrap(), @r#"metadata.annotations["approved.workflow.kube-zen.io/gate"]: `yes` decides nothing (write `true` or `rejected`) [R20]"#);
+    insta::assert_snapshot!(answer.body["response"]["warnings"][0].as_str().unwrap(), @r#"metadata.annotations["approved.workflow.kube-zen.io/gate"]: `yes` decides nothing (write `true` or `rejected`) [approval]"#);
     let many = super::review::short((0..100).map(|_| "ä".repeat(300)));
     assert!(many.iter().all(|warning| warning.len() <= 256) && many.iter().map(String::len).sum::<usize>() <= 4096);
     assert!(many.len() >= 16);
@@ -144,16 +144,16 @@ fn a_started_spec_does_not_change_but_for_its_orders() {
     });
     assert_eq!(said(&update(started(|_| {}), ordered.clone())), "allowed");
     let edited = |flow: &mut Value| flow["spec"]["steps"][0]["message"] = json!("now?");
-    insta::assert_snapshot!(said(&update(started(|_| {}), started(edited))), @"422 spec.steps[0].message: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change) [R23]");
+    insta::assert_snapshot!(said(&update(started(|_| {}), started(edited))), @"422 spec.steps[0].message: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change) [immutable]");
     assert_eq!(said(&update(flow(|_| {}), flow(edited))), "allowed");
-    insta::assert_snapshot!(said(&update(ordered, started(|_| {}))), @"422 spec.stop: the order to stop (Graceful) is taken back (leave it; repeat the flow with a retry instead) [1.2]");
+    insta::assert_snapshot!(said(&update(ordered, started(|_| {}))), @"422 spec.stop: the order to stop (Graceful) is taken back (leave it; repeat the flow with a retry instead) [value]");
 }
 
 #[test]
 fn holds_where_the_stored_object_cannot_be_read() {
     let old = |flow: &mut Value| flow["spec"]["steps"][0]["timeoutSeconds"] = json!(-1);
     let mended = started(|flow| flow["spec"]["steps"][0]["timeoutSeconds"] = json!(5));
-    insta::assert_snapshot!(said(&update(started(old), mended.clone())), @"422 spec: the flow has started, so its spec does not change (only suspend, suspendMode and stop may change) [R23]");
+    insta::assert_snapshot!(said(&update(started(old), mended.clone())), @"422 spec: the flow has started, so its spec does not change (only suspend, suspendMode and stop may change) [immutable]");
     assert_eq!(said(&update(flow(old), flow(|flow| flow["spec"] = mended["spec"].clone()))), "allowed");
 }
 
@@ -170,7 +170,7 @@ fn an_update_is_not_held_against_what_was_stored_already() {
         old(flow);
         flow["spec"]["executionPolicy"] = json!({"backoffLimit": -2});
     };
-    insta::assert_snapshot!(said(&update(flow(old), flow(worse))), @"422 spec.executionPolicy.backoffLimit: -2 is too small (use 0 or more) [1.2]");
+    insta::assert_snapshot!(said(&update(flow(old), flow(worse))), @"422 spec.executionPolicy.backoffLimit: -2 is too small (use 0 or more) [value]");
 }
 
 #[test]
@@ -202,10 +202,10 @@ fn a_decision_names_a_manual_step_stays_and_is_taken_by_whoever_asks() {
     let before = || started(|_| {});
     assert_eq!(said(&update(before(), approved(None))), "allowed");
     assert_eq!(said(&update(before(), approved(Some("ann")))), "allowed");
-    insta::assert_snapshot!(said(&update(before(), approved(Some("bob")))), @r#"422 metadata.annotations["approval.workflow.kube-zen.io/gate"]: `by` is not `ann`, who sends the request (leave the annotation out: it is written for you) [R20]"#);
+    insta::assert_snapshot!(said(&update(before(), approved(Some("bob")))), @r#"422 metadata.annotations["approval.workflow.kube-zen.io/gate"]: `by` is not `ann`, who sends the request (leave the annotation out: it is written for you) [approval]"#);
     let garbled = started(|flow| annotate(flow, "approval", "bob"));
     assert!(said(&update(before(), garbled)).starts_with("422 "));
-    insta::assert_snapshot!(said(&update(approved(Some("bob")), approved(None))), @r#"422 metadata.annotations["approval.workflow.kube-zen.io/gate"]: the name of the decision maker is removed (leave it while the decision stands) [R20]"#);
+    insta::assert_snapshot!(said(&update(approved(Some("bob")), approved(None))), @r#"422 metadata.annotations["approval.workflow.kube-zen.io/gate"]: the name of the decision maker is removed (leave it while the decision stands) [approval]"#);
     // What somebody else has signed earlier does not stand in the way of another change.
     let mut labelled = approved(Some("bob"));
     labelled["metadata"]["labels"] = json!({"a": "b"});

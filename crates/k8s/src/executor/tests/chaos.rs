@@ -173,7 +173,7 @@ proptest! {
             env.laws()?;
             let early = |(kind, until, before)| env.clock.now() < until && made(&env, kind) > before;
             let early = patience.is_some_and(early);
-            prop_assert!(!early || !same || is_another_spec(event), "K8: {event:?} {}", env.status("exec"));
+            prop_assert!(!early || !same || is_another_spec(event), "{event:?} {}", env.status("exec"));
         }
         // Quiet: everything is as it should be, and stays so.
         env.server.store().faults.clear();
@@ -202,7 +202,7 @@ proptest! {
         env.conditions()?;
         let shown = env.shown(&[Kind::Secret]);
         for secret in SECRETS {
-            prop_assert!(!shown.contains(secret), "K6: {secret}");
+            prop_assert!(!shown.contains(secret), "{secret}");
         }
     }
 }

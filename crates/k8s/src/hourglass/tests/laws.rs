@@ -30,7 +30,7 @@ impl<R: Reconciler> TestEnv<R> {
     pub(crate) fn settles(&mut self) -> Result<(), TestCaseError> {
         let before = self.passes;
         self.settle();
-        prop_assert!(self.passes - before <= PASSES, "K5: {} passes", self.passes - before);
+        prop_assert!(self.passes - before <= PASSES, "{} passes", self.passes - before);
         Ok(())
     }
 
@@ -45,7 +45,7 @@ impl<R: Reconciler> TestEnv<R> {
             .collect();
         for (kind, found) in store.touched.iter().filter(|(kind, _)| *kind != R::KIND) {
             let ours = controller(found).is_some_and(|uid| mine.contains(uid));
-            prop_assert!(ours, "K1: {kind:?} {} is another's", word(found, "/metadata/name"));
+            prop_assert!(ours, "{kind:?} {} is another's", word(found, "/metadata/name"));
         }
         // Revisions and templates go by their owner reference, and lost pods are left to their node.
         let counts = |(kind, child): &&(Kind, Value)| {

@@ -149,10 +149,10 @@ fn serves(env: &TestEnv) -> Result<(), TestCaseError> {
     let beside = live.iter().filter(|pod| ![of("active"), of("candidate")].contains(&number(pod))).count();
     // A status that is lost is found again at the next pass, which the loss alone does not begin.
     let lost = status.as_object().is_none_or(serde_json::Map::is_empty);
-    prop_assert!(lost || beside <= 1, "K3: {beside} pods drain: {}", reported());
+    prop_assert!(lost || beside <= 1, "{beside} pods drain: {}", reported());
     let selected = super::selected(env);
     let selects_ready = live.iter().any(|pod| number(pod) == selected && is_ready(pod));
-    prop_assert!(selects_ready || !live.iter().any(|pod| is_ready(pod)), "K2: {selected} is selected: {}", reported());
+    prop_assert!(selects_ready || !live.iter().any(|pod| is_ready(pod)), "{selected} is selected: {}", reported());
     Ok(())
 }
 
@@ -200,7 +200,7 @@ proptest! {
             serves(&env)?;
             env.laws()?;
             let early = until.is_some_and(|until| env.clock.now() < until) && patience(&env).0 > made;
-            prop_assert!(ends || !early || env.events().contains(&"SurgeImpossible".to_owned()), "K8: {}", env.status("avs"));
+            prop_assert!(ends || !early || env.events().contains(&"SurgeImpossible".to_owned()), "{}", env.status("avs"));
         }
         // Quiet: everything is as it should be, and stays so.
         env.server.store().faults.clear();
@@ -216,7 +216,7 @@ proptest! {
         env.wait(400);
         prop_assert_eq!(&env.writes()[before..], &[] as &[String], "K5");
         let made: Vec<String> = env.created().into_iter().filter(|made| made.starts_with("pods ")).collect();
-        prop_assert!(!keeps_status || made.iter().collect::<BTreeSet<_>>().len() == made.len(), "K7: {made:?}");
+        prop_assert!(!keeps_status || made.iter().collect::<BTreeSet<_>>().len() == made.len(), "{made:?}");
         env.server.request_deletion(Kind::Performer, "avs");
         env.wait(100);
         prop_assert!(env.server.list(Kind::Performer).is_empty() && env.server.get(Kind::Pod, THEIRS) == theirs);

@@ -14,7 +14,7 @@ use crate::telemetry::metrics::{Metrics, Series};
 
 /// Bands as they are called outside.
 pub(crate) const BANDS: [&str; 3] = ["high", "normal", "low"];
-/// Verdicts in the order of the contract.
+/// Verdicts in their fixed order.
 const VERDICTS: [&str; 5] = ["unknown", "duplicate", "accepted", "adopted", "stale"];
 
 /// What happened to the jobs of a tenant.

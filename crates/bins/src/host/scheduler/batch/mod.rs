@@ -83,7 +83,7 @@ pub(super) struct Core {
     writes: WriteSet,
     /// Workers that left in this batch.
     departed: Vec<WorkerKey>,
-    /// Messages by their verdict, in the order of the contract.
+    /// Messages by their verdict, in their fixed order.
     verdicts: [u64; 5],
     /// What is counted of this batch.
     counts: BatchMetrics,

@@ -201,7 +201,7 @@ fn an_operator_that_is_killed_is_replaced_and_nothing_is_made_twice() {
     let made = fixture.server.writes().into_iter().filter(|write| {
         write.client == ACCOUNT && write.resource == "pods" && write.verb.as_str() == "create" && write.code == 201
     });
-    assert_eq!(made.count(), 2, "K7: one create for each number");
+    assert_eq!(made.count(), 2, "one create for each number");
     // In good order: the leases are given back.
     third.signal(Signal::SIGTERM);
     assert_eq!(third.end(), Some(0));

@@ -27,9 +27,9 @@ fn started() -> (&'static str, Value) {
 
 #[test]
 fn the_spec_is_frozen_once_the_flow_has_started() {
-    insta::assert_snapshot!(update([started()], [("spec.steps.0.template.spec.backoffLimit", json!(3))]), @"error[R23] spec.steps[0].template.spec.backoffLimit: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
-    insta::assert_snapshot!(update([started()], [("spec.steps.-", json!({"name": "b", "type": "Manual"}))]), @"error[R23] spec.steps: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
-    insta::assert_snapshot!(update([started()], [("spec.parameters", json!([{"name": "p"}])), ("spec.suspend", json!(true))]), @"error[R23] spec.parameters: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
+    insta::assert_snapshot!(update([started()], [("spec.steps.0.template.spec.backoffLimit", json!(3))]), @"error[immutable] spec.steps[0].template.spec.backoffLimit: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
+    insta::assert_snapshot!(update([started()], [("spec.steps.-", json!({"name": "b", "type": "Manual"}))]), @"error[immutable] spec.steps: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
+    insta::assert_snapshot!(update([started()], [("spec.parameters", json!([{"name": "p"}])), ("spec.suspend", json!(true))]), @"error[immutable] spec.parameters: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
     assert_eq!(update([], [("spec.steps.0.name", json!("b"))]), "", "before the start everything may change");
 }
 
@@ -52,8 +52,8 @@ fn controls_and_metadata_may_change() {
 #[test]
 fn stop_only_rises() {
     let stop = |word: &str| ("spec.stop", json!(word));
-    insta::assert_snapshot!(update([stop("Terminate")], [stop("Graceful")]), @"error[1.2] spec.stop: stop goes back from Terminate to Graceful (it may only rise from Graceful to Terminate)");
-    insta::assert_snapshot!(update([stop("Graceful")], [("spec.stop", json!(null))]), @"error[1.2] spec.stop: the order to stop (Graceful) is taken back (leave it; repeat the flow with a retry instead)");
+    insta::assert_snapshot!(update([stop("Terminate")], [stop("Graceful")]), @"error[value] spec.stop: stop goes back from Terminate to Graceful (it may only rise from Graceful to Terminate)");
+    insta::assert_snapshot!(update([stop("Graceful")], [("spec.stop", json!(null))]), @"error[value] spec.stop: the order to stop (Graceful) is taken back (leave it; repeat the flow with a retry instead)");
     assert_eq!(update([started(), stop("Graceful")], [stop("Terminate")]), "");
 }
 
@@ -63,11 +63,11 @@ fn approvals_name_manual_steps_and_stay() {
         ("metadata.annotations", json!({format!("approved.workflow.kube-zen.io/{step}"): value}))
     };
     assert_eq!(update([started()], [annotate("gate", "true")]), "");
-    insta::assert_snapshot!(update([started()], [annotate("gat", "true")]), @r#"error[R20] metadata.annotations["approved.workflow.kube-zen.io/gat"]: the flow has no Manual step `gat` (did you mean `approved.workflow.kube-zen.io/gate`?)"#);
-    insta::assert_snapshot!(update([started()], [annotate("a", "true")]), @r#"error[R20] metadata.annotations["approved.workflow.kube-zen.io/a"]: the flow has no Manual step `a` (name a step of type Manual)"#);
-    insta::assert_snapshot!(update([started()], [annotate("gate", "yes")]), @r#"warning[R20] metadata.annotations["approved.workflow.kube-zen.io/gate"]: `yes` decides nothing (write `true` or `rejected`)"#);
-    insta::assert_snapshot!(update([started(), annotate("gate", "true")], [annotate("gate", "rejected")]), @r#"error[R20] metadata.annotations["approved.workflow.kube-zen.io/gate"]: the decision `true` is taken back (leave it: decisions are final)"#);
-    insta::assert_snapshot!(update([started(), annotate("gate", "rejected")], [("metadata.annotations", json!({}))]), @r#"error[R20] metadata.annotations["approved.workflow.kube-zen.io/gate"]: the decision `rejected` is taken back (leave it: decisions are final)"#);
+    insta::assert_snapshot!(update([started()], [annotate("gat", "true")]), @r#"error[approval] metadata.annotations["approved.workflow.kube-zen.io/gat"]: the flow has no Manual step `gat` (did you mean `approved.workflow.kube-zen.io/gate`?)"#);
+    insta::assert_snapshot!(update([started()], [annotate("a", "true")]), @r#"error[approval] metadata.annotations["approved.workflow.kube-zen.io/a"]: the flow has no Manual step `a` (name a step of type Manual)"#);
+    insta::assert_snapshot!(update([started()], [annotate("gate", "yes")]), @r#"warning[approval] metadata.annotations["approved.workflow.kube-zen.io/gate"]: `yes` decides nothing (write `true` or `rejected`)"#);
+    insta::assert_snapshot!(update([started(), annotate("gate", "true")], [annotate("gate", "rejected")]), @r#"error[approval] metadata.annotations["approved.workflow.kube-zen.io/gate"]: the decision `true` is taken back (leave it: decisions are final)"#);
+    insta::assert_snapshot!(update([started(), annotate("gate", "rejected")], [("metadata.annotations", json!({}))]), @r#"error[approval] metadata.annotations["approved.workflow.kube-zen.io/gate"]: the decision `rejected` is taken back (leave it: decisions are final)"#);
     assert_eq!(
         update([started()], [("metadata.annotations", json!({"workflow.kube-zen.io/approved/gate": "true"}))]),
         ""
