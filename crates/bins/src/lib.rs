@@ -30,6 +30,9 @@ mod listen;
 pub mod prelude;
 #[cfg(feature = "cli")]
 pub mod program;
+#[cfg(test)]
+#[cfg(feature = "full")]
+mod reference;
 #[cfg(any(feature = "cli", feature = "fleet", feature = "kube"))]
 pub mod telemetry;
 #[cfg(feature = "run")]

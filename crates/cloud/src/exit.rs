@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_table_of_the_documents_is_that_of_the_codes() {
-        let page = include_str!("../../../docs/exit-codes.md");
+        let page = include_str!("../../../docs/reference/exit-codes.md");
         let cells = page.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
         let rows = cells.filter(|row| row.len() == 5).filter_map(|row| Some((row[1].parse().ok()?, row[2])));
         assert_eq!(

@@ -12,7 +12,7 @@ mod cursor;
 mod gauges;
 mod guard;
 mod listen;
-mod openapi;
+pub(crate) mod openapi;
 mod refusal_log;
 mod replay;
 mod reply;

@@ -54,6 +54,8 @@ pub struct Described {
     pub kind: Kind,
     /// Its labels, `le` of histograms included.
     pub labels: Vec<&'static str>,
+    /// What it counts or measures.
+    pub help: String,
 }
 
 /// A registry with the names of what is in it.
@@ -89,7 +91,7 @@ impl HasKind for Histogram {
 impl Group {
     /// Registers a metric without labels. Counters are named here without `_total`.
     pub(super) fn single<M: HasKind + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
-        self.note(name, M::KIND, &[]);
+        self.note(name, help, M::KIND, &[]);
         self.registry.register(name, help, metric.clone());
         metric
     }
@@ -104,7 +106,7 @@ impl Group {
         if self.place.is_none() {
             return Single::new(self.single(name, help, make()));
         }
-        self.note(name, M::KIND, &[]);
+        self.note(name, help, M::KIND, &[]);
         let (single, family) = Single::placed(make);
         self.registry.register(name, help, family);
         single
@@ -122,14 +124,14 @@ impl Group {
     where
         M: HasKind + Clone + TypedMetric,
     {
-        self.note(name, M::KIND, &keys);
+        self.note(name, help, M::KIND, &keys);
         let series = Series::new(keys, cap, make);
         self.registry.register(name, help, series.family());
         series
     }
 
-    /// Remembers a name with its labels.
-    pub(super) fn note(&mut self, name: &str, kind: Kind, labels: &[&'static str]) {
+    /// Remembers a name with its help and labels.
+    pub(super) fn note(&mut self, name: &str, help: &str, kind: Kind, labels: &[&'static str]) {
         let names: &[(&str, &[&'static str])] = match kind {
             Kind::Counter => &[("_total", &[])],
             Kind::Gauge => &[("", &[])],
@@ -137,7 +139,7 @@ impl Group {
         };
         for (suffix, further) in names {
             let labels = self.place.iter().chain(labels).chain(*further).copied().collect();
-            self.names.insert(format!("{name}{suffix}"), Described { kind, labels });
+            self.names.insert(format!("{name}{suffix}"), Described { kind, labels, help: help.to_owned() });
         }
     }
 }

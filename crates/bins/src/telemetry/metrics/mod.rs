@@ -82,7 +82,7 @@ impl Metrics {
         let scheduler = SchedulerMetrics::new(&mut group);
         let store = StoreMetrics::new(&mut group);
         let transport = TransportMetrics::new(&mut group);
-        group.note("orlop_build_info", Kind::Gauge, &["version"]);
+        group.note("orlop_build_info", "Version of the program", Kind::Gauge, &["version"]);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         group.registry.register("orlop_build", "Version of the program", build);
         process::register(&mut group);

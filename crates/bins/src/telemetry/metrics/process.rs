@@ -11,16 +11,19 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::group::{Group, Kind};
 
-const CPU: &str = "process_cpu_seconds";
-const MEMORY: &str = "process_resident_memory_bytes";
-const FILES: &str = "process_open_fds";
-const START: &str = "process_start_time_seconds";
+/// A metric of this process: its name and its help.
+type Named = (&'static str, &'static str);
+
+const CPU: Named = ("process_cpu_seconds", "Processor time in seconds");
+const MEMORY: Named = ("process_resident_memory_bytes", "Resident memory in bytes");
+const FILES: Named = ("process_open_fds", "Open file descriptors");
+const START: Named = ("process_start_time_seconds", "Start time as a Unix timestamp");
 
 /// Registers the metrics of this process.
 pub(super) fn register(group: &mut Group) {
-    group.note(CPU, Kind::Counter, &[]);
-    for gauge in [MEMORY, FILES, START] {
-        group.note(gauge, Kind::Gauge, &[]);
+    group.note(CPU.0, CPU.1, Kind::Counter, &[]);
+    for (name, help) in [MEMORY, FILES, START] {
+        group.note(name, help, Kind::Gauge, &[]);
     }
     group.registry.register_collector(Box::new(Process));
 }
@@ -58,13 +61,10 @@ impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Some(stats) = read() else { return Ok(()) };
         let cpu = ConstCounter::new(stats.cpu_seconds);
-        cpu.encode(encoder.encode_descriptor(CPU, "Processor time in seconds", None, cpu.metric_type())?)?;
-        let gauges = [
-            (MEMORY, "Resident memory in bytes", stats.resident_bytes as f64),
-            (FILES, "Open file descriptors", stats.open_files as f64),
-            (START, "Start time as a Unix timestamp", stats.started_at),
-        ];
-        for (name, help, value) in gauges {
+        cpu.encode(encoder.encode_descriptor(CPU.0, CPU.1, None, cpu.metric_type())?)?;
+        let gauges =
+            [(MEMORY, stats.resident_bytes as f64), (FILES, stats.open_files as f64), (START, stats.started_at)];
+        for ((name, help), value) in gauges {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }

@@ -17,8 +17,8 @@ const ONE_CLICK: [(&str, &str); 10] = [
     ("provisioner", "docs/provisioner.md"),
     ("library use", "docs/library.md"),
     ("performance", "docs/performance.md"),
-    ("exit codes", "docs/exit-codes.md"),
-    ("cargo features", "docs/features.md"),
+    ("exit codes", "docs/reference/exit-codes.md"),
+    ("cargo features", "docs/reference/features.md"),
     ("architecture", "ARCHITECTURE.md"),
     ("contributing", "CONTRIBUTING.md"),
 ];

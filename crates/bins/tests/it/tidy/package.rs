@@ -52,7 +52,7 @@ fn pages_name_exactly_the_features_of_their_packages() {
         let page = format!("{}/README.md", folder(package));
         findings.extend(differences(&page, &read(&page), package));
         if package.name.as_str() == "orlop" {
-            findings.extend(differences("docs/features.md", &read("docs/features.md"), package));
+            findings.extend(differences("docs/reference/features.md", &read("docs/reference/features.md"), package));
         }
     }
     none("tables of features", &findings);
