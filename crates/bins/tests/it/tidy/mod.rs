@@ -11,6 +11,7 @@ mod manifest;
 mod modules;
 mod package;
 mod purity;
+mod reasons;
 mod text;
 mod tree;
 
