@@ -121,7 +121,7 @@ async fn values_of_files_are_taken_and_what_is_none_is_said() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_left_out_and_r32_what_is_too_large_for_its_store_is_not_stored() {
+async fn what_is_missing_is_left_out_and_what_is_too_large_for_its_store_is_not_stored() {
     let pod = Pod::new();
     let bytes = usize::try_from(SMALL_MAX).unwrap() + 1;
     fs::write(pod.at("out/large"), vec![0; bytes]).unwrap();

@@ -38,7 +38,7 @@ named_enum! {
     pub enum Event("flow event") {
         Init = "init",
         SpecEdited = "spec edited before start",
-        GateAsked = "gate asked",
+        KeyAsked = "concurrency key asked",
         Admitted = "admitted",
         ResourcesReady = "resources ready",
         ResourcesFailed = "resources failed",
@@ -86,7 +86,7 @@ const LIVE: &[FlowPhase] = &[FlowPhase::Pending, FlowPhase::Running, FlowPhase::
 const LATE: &[Event] = &[
     Event::Init,
     Event::SpecEdited,
-    Event::GateAsked,
+    Event::KeyAsked,
     Event::Admitted,
     Event::ResourcesReady,
     Event::ResourcesFailed,
@@ -119,7 +119,7 @@ pub static MACHINE: Machine<FlowPhase, Event, Guard> = Machine {
         "T2": [Pending, Suspended] on [SpecEdited] if SpecInvalid => Failed, "ValidationFailed or DAGCycle", "TtlTimer";
         "T2": [Pending, Suspended] on [SpecEdited] if SuspendSet => Suspended, "init again";
         "T2": [Pending, Suspended] on [SpecEdited] => Pending, "init again";
-        "T3": [Pending] on [GateAsked] if KeyHeld => same, "Blocked=True", "Replace: Stop{Terminate, Replaced} to holders";
+        "T3": [Pending] on [KeyAsked] if KeyHeld => same, "Blocked=True", "Replace: Stop{Terminate, Replaced} to holders";
         "T4": [Pending] on [Admitted] => same, "startTime", "specHash", "DeadlineTimer", "EnsureResources or roots ready";
         "T4": [in LIVE] on [ResourcesReady] => same, "resourceRefs", "roots ready";
         "T5": [Pending, Suspended] on [ResourcesFailed] if NotRetryable => Failed, "steps Skipped/FlowFailed", "JobFlowFailed";
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn to_t17_every_phase_and_event() {
+    fn every_phase_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn refusals_name_what_is_allowed_instead() {
-        let error = MACHINE.step(FlowPhase::Running, Event::GateAsked, |_| true).unwrap_err();
-        insta::assert_snapshot!(error, @"flow: Running does not take `gate asked`; it takes: resources ready, step left Pending, step waits for approval, suspended or held, untolerated step failure, retry or count over backoffLimit, deadline due, stop, last main step settled, last step settled, tick");
+        let error = MACHINE.step(FlowPhase::Running, Event::KeyAsked, |_| true).unwrap_err();
+        insta::assert_snapshot!(error, @"flow: Running does not take `concurrency key asked`; it takes: resources ready, step left Pending, step waits for approval, suspended or held, untolerated step failure, retry or count over backoffLimit, deadline due, stop, last main step settled, last step settled, tick");
         let error = MACHINE.step(FlowPhase::Paused, Event::ApprovalsEnded, |_| false).unwrap_err();
         insta::assert_snapshot!(error, @"flow: Paused takes `last approval ended` only if steps are left to settle");
         let error = MACHINE.step(None, Event::Stopped, |_| true).unwrap_err();

@@ -71,7 +71,7 @@ named_enum! {
     /// What happens to a job. Those about attempts have passed the fence.
     pub enum Event("job event") {
         Submitted = "submit",
-        GateOpened = "gate open",
+        StartAfterPassed = "start time reached",
         Expired = "expire",
         CancelRequested = "cancel",
         Placed = "place",
@@ -121,7 +121,7 @@ pub static MACHINE: Machine<JobState, Event, Guard> = Machine {
     terminal: &[JobState::Completed, JobState::Failed, JobState::TimedOut, JobState::Cancelled],
     rows: rows! { JobState, Event, Guard;
         "submit": [] on [Submitted] if Admitted => Pending, "store", "acknowledge after commit";
-        "gate": [Pending] on [GateOpened] if NotBeforePassed => Queued, "class queue by original sequence";
+        "gate": [Pending] on [StartAfterPassed] if NotBeforePassed => Queued, "class queue by original sequence";
         "expire": [Pending, Queued, Backoff] on [Expired] if NeverStarted => Failed, "reason expired";
         "cancel": [Pending, Queued, Backoff] on [CancelRequested] => Cancelled;
         "place": [Queued] on [Placed] => Assigned, "attempt + 1", "token", "charge capacity and quota", "store", "Assign";

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn to_s20_every_state_and_event() {
+    fn every_state_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }

@@ -90,7 +90,7 @@ impl Scheduler {
     pub(super) fn open_gate(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get_mut(slot) else { return };
         let from = job.life.state;
-        let Some(to) = machine::job(from, job::Event::GateOpened, |_| true) else { return };
+        let Some(to) = machine::job(from, job::Event::StartAfterPassed, |_| true) else { return };
         job.life.state = to;
         let (id, array) = (job.id, job.array);
         if let Some(array) = self.arrays.get(array) {

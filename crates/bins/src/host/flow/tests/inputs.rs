@@ -23,7 +23,7 @@ fn container(spec: &AttemptSpec) -> &Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_r29_parameters_arrive_and_secrets_stay_references() {
+async fn parameters_arrive_and_secrets_stay_references() {
     let bench = Bench::new();
     bench.substrate.script(When::step("a"), Play::success().file("out", "42"));
     let main = json!({

@@ -67,9 +67,9 @@ impl Refused {
     /// The same in one word, for programs.
     pub(super) fn word(&self) -> &'static str {
         match self {
-            Self::Directory(_) => "directory",
+            // A disk that is full here says nothing of the secret: another worker can run the job.
+            Self::Directory(_) | Self::Secret(_) => "directory",
             Self::Inputs(_) => "inputs",
-            Self::Secret(_) => "secret",
             Self::Request(_) => "request",
             // Only what waiting does not mend fails the job for good.
             Self::Image(error) if matches!(error.class, Class::Invalid | Class::Denied) => "image",
@@ -223,4 +223,14 @@ fn masked(plan: &AttemptPlan, error: &Problem) -> Problem {
     let masker = masker(plan.secrets.iter().map(|secret| secret.value.as_str()));
     // The cause holds the same text, so it goes.
     Problem::new(error.class, masker.mask_text(&error.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_cannot_be_written_here_is_not_a_secret_that_is_missing() {
+        assert_eq!(Refused::Secret(io::Error::from(io::ErrorKind::StorageFull)).word(), "directory");
+    }
 }

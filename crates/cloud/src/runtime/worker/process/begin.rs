@@ -66,9 +66,9 @@ impl Refused {
     /// The same in one word, for programs.
     pub(super) const fn word(&self) -> &'static str {
         match self {
-            Self::Directory(_) => "directory",
+            // A disk that is full here says nothing of the secret: another worker can run the job.
+            Self::Directory(_) | Self::Secret(_) => "directory",
             Self::Inputs(_) => "inputs",
-            Self::Secret(_) => "secret",
             Self::Group(_) => "cgroup",
             Self::User(_) => "user",
             Self::Process(_) => "process",
@@ -247,4 +247,14 @@ fn argv(plan: &AttemptPlan) -> Result<Vec<CString>, Refused> {
         CString::new(plan.text(text).into_owned()).map_err(|_| Refused::Bytes("an argument".to_owned()))
     };
     plan.run.argv.iter().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_cannot_be_written_here_is_not_a_secret_that_is_missing() {
+        assert_eq!(Refused::Secret(io::Error::from(io::ErrorKind::StorageFull)).word(), "directory");
+    }
 }
