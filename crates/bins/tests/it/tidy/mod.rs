@@ -2,6 +2,7 @@
 //! and how files look. Reads the tree and `cargo metadata`; changes nothing. Needs a git checkout, since git knows which
 //! files belong to the project.
 
+mod book;
 mod circles;
 mod graph;
 mod json;
