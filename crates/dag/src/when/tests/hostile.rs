@@ -4,8 +4,8 @@ use super::{MAX_LEVELS, Run, compiled, run_error};
 use crate::when::{EvalError, Facts, SourceError};
 use proptest::prelude::*;
 
-/// Half of the stack that the standard library gives a thread: enough without any optimization.
-const SMALL_STACK: usize = 1024 * 1024;
+/// The stack that an embedding program may give a thread.
+const SMALL_STACK: usize = 512 * 1024;
 
 /// Compiles, evaluates and drops; gives what was wrong, checked to be printable.
 fn exercised(source: &str) -> Result<(), SourceError> {
