@@ -25,6 +25,9 @@ use cargo_metadata::{Metadata, MetadataCommand};
 /// The crates that are pure: no runtime, no I/O, no clock, no randomness, no global state.
 const PURE: [&str; 3] = ["core", "dag", "scheduler"];
 
+/// Programs that do the same job with other libraries, each a workspace of its own: those libraries are none of ours.
+const PEERS: &str = "examples/peers/";
+
 /// The root of the workspace.
 fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
