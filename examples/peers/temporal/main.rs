@@ -65,7 +65,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (connection, options) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())?;
     let client = Client::new(Connection::connect(connection).await?, options)?;
     // job
-    let options = WorkerOptions::new("report").register_workflow::<Job>()?.register_activities(Steps).build();
+    let mut options = WorkerOptions::new("report").register_workflow::<Job>()?.register_activities(Steps).build();
+    // end
+    // harness
+    if let Some(lease) = lease::from_environment() {
+        options.sticky_queue_schedule_to_start_timeout = lease;
+    }
     // end
     let mut worker = Worker::new(&runtime, client.clone(), options)?;
     let stop = worker.shutdown_handle();
