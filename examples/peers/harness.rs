@@ -16,13 +16,24 @@ pub fn folder() -> PathBuf {
 }
 
 /// What a step does: writes its name to the file `effects`, and takes a tenth of a second. With `DIE_IN=<step>` the program is killed
-/// at the end of that time, once.
+/// once in it: at the end of that time, with `DIE_AT=start` before it.
 pub async fn work(step: &str) {
-    let folder = folder();
-    let effects = OpenOptions::new().create(true).append(true).open(folder.join("effects"));
+    let effects = OpenOptions::new().create(true).append(true).open(folder().join("effects"));
     writeln!(effects.expect("the file of effects opens"), "{step}").expect("the effect is written");
+    let dies = std::env::var("DIE_IN").is_ok_and(|name| name == step);
+    let early = std::env::var("DIE_AT").is_ok_and(|moment| moment == "start");
+    if dies && early {
+        die();
+    }
     tokio::time::sleep(Duration::from_millis(100)).await;
-    if std::env::var("DIE_IN").is_ok_and(|name| name == step) && File::create_new(folder.join("died")).is_ok() {
+    if dies {
+        die();
+    }
+}
+
+/// Kills the program, but for the second time.
+fn die() {
+    if File::create_new(folder().join("died")).is_ok() {
         // The shell is a child of this process.
         Command::new("sh").args(["-c", "kill -KILL $PPID"]).status().expect("a shell starts");
         loop {
