@@ -1,5 +1,5 @@
-//! One execution of a step: how it is addressed, what it is told to do and how it ended. Owns the values that travel
-//! between a flow's host and a substrate; never starts anything.
+//! An attempt, which is one execution of a step: its address, its specification and its end. Owns the values that a flow's host
+//! and a substrate exchange; never starts anything.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::spec::artifact::{Archive, HttpSource, S3Object};
 use crate::spec::status::{ArtifactLocation, ArtifactRecord};
 use crate::time::Time;
 
-/// A step of a plan by its index in spec order, `finally` steps after all others.
+/// A step of a plan by its index from 0, in the order of the spec; `finally` steps come after all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StepIndex(pub u32);
 
-/// A step or one instance of a fan-out.
+/// A step, or one instance of a fan-out step, by its position in the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Address {
     /// The step.
     pub step: StepIndex,
-    /// The instance, of a fan-out.
+    /// Index of the instance, from 0, where it is one of a fan-out step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
 }
@@ -42,15 +42,23 @@ impl Address {
     }
 }
 
-/// The key of an attempt everywhere outside the engine: flow uid, step, instance, attempt number. It is the fencing
-/// token of results and the idempotency key of starts.
+/// The key of an attempt everywhere outside the engine: flow uid, step, instance, attempt number.
+///
+/// A substrate starts at most one execution under a key (it is the idempotency key of starts), and a result counts only for the
+/// attempt of its key (it is the fencing token of results).
+///
+/// ```
+/// use orlop_core::attempt::AttemptKey;
+/// let key = AttemptKey { flow: "6d0d7a5e".into(), step: "build".into(), item: Some(3), attempt: 2 };
+/// assert_eq!((key.instance(), key.to_string()), ("build-i3".into(), "6d0d7a5e/build-i3/2".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptKey {
     /// Unique id of the flow.
     pub flow: Arc<str>,
     /// Name of the step.
     pub step: Arc<str>,
-    /// The instance, of a fan-out.
+    /// Index of the instance, from 0, where it is one of a fan-out step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
     /// Number of the attempt, from 1.
@@ -74,7 +82,7 @@ impl fmt::Display for AttemptKey {
 /// Everything a substrate needs to start an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptSpec {
-    /// What it is.
+    /// Which attempt it is.
     pub key: AttemptKey,
     /// Name of the flow.
     pub flow_name: String,
@@ -85,8 +93,8 @@ pub struct AttemptSpec {
     /// The `batch/v1` Job: parameters substituted, claims rewritten, names, labels and annotations set. Secrets stand in
     /// it as `secretKeyRef` only. Null where the step has no template.
     pub template: Arc<Value>,
-    /// What a step without a template works on: only substrates that [run functions](crate::ports::substrate::Substrate::runs_functions)
-    /// are given one.
+    /// The arguments of a step without a template; none for all others. Only substrates that
+    /// [run functions](crate::ports::substrate::Substrate::runs_functions) get such steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<FunctionInput>,
     /// Artifacts to deliver before the command starts.
@@ -97,12 +105,13 @@ pub struct AttemptSpec {
     pub output_artifacts: Vec<ArtifactCollection>,
 }
 
-/// What an attempt of a step without a template is given: the values that placeholders of a template would stand for.
+/// The arguments of an attempt of a step without a template: the values that placeholders of a template would be replaced by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionInput {
-    /// Parameters of the flow and of the step, by name; those of the step count. Secrets are not among them.
+    /// Parameters of the flow and of the step, by name; one of the step replaces one of the flow with the same name. Secrets
+    /// are left out.
     pub parameters: BTreeMap<String, String>,
-    /// The item, of an instance of a fan-out.
+    /// The item of the list, where the attempt is of an instance of a fan-out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,
 }
@@ -131,7 +140,7 @@ pub enum ArtifactSource {
         /// How it was packed by its producer.
         archive: Option<Archive>,
     },
-    /// A download by the attempt's own side.
+    /// A URL, from which the substrate downloads it.
     Http(HttpSource),
 }
 
@@ -155,7 +164,7 @@ pub struct ArtifactCollection {
     pub optional: bool,
     /// How it is packed.
     pub archive: Option<Archive>,
-    /// Its own store.
+    /// The S3 object it is stored as; none: it goes to the store of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3Object>,
 }
@@ -163,9 +172,9 @@ pub struct ArtifactCollection {
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptEnd {
-    /// What became of it.
+    /// Whether it succeeded, failed or was ended.
     pub result: EndResult,
-    /// Its document: a Job with `status`, beside it `termination`.
+    /// What paths of other steps read: a `batch/v1` Job as JSON with its `status`, and `termination` beside the status.
     pub document: Value,
     /// Its failed pods, in creation order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -181,7 +190,7 @@ pub struct AttemptEnd {
 }
 
 impl AttemptEnd {
-    /// The end of an attempt that left nothing: its document is a Job with an empty status.
+    /// The end of an attempt without outputs: its document is a Job with an empty status.
     ///
     /// ```
     /// use orlop_core::attempt::{AttemptEnd, EndResult};
@@ -201,7 +210,7 @@ impl AttemptEnd {
         }
     }
 
-    /// The end of an attempt that did its work; outputs are added by [`AttemptEnd::file`].
+    /// The end of an attempt that succeeded; [`AttemptEnd::file`] adds outputs.
     ///
     /// ```
     /// use orlop_core::attempt::AttemptEnd;
@@ -216,7 +225,7 @@ impl AttemptEnd {
         Self { document, ..Self::without_job(EndResult::Succeeded, ended_at) }
     }
 
-    /// The end of an attempt that failed: one word and a sentence.
+    /// The end of an attempt that failed, with the reason as one word and as a sentence.
     ///
     /// ```
     /// use orlop_core::attempt::{AttemptEnd, EndResult};
@@ -231,8 +240,8 @@ impl AttemptEnd {
         Self { document, ..Self::without_job(result, ended_at) }
     }
 
-    /// The same end with the content of an output file, by the name of the output. What is longer than an output may be
-    /// ([`OUTPUT_VALUE_MAX`]) is said to be too large.
+    /// The same end with the content of an output file, by the name of the output. Content of more than [`OUTPUT_VALUE_MAX`]
+    /// bytes becomes [`FileTrouble::TooLarge`].
     #[must_use]
     pub fn file(mut self, name: impl Into<String>, content: impl Into<String>) -> Self {
         let content = Some(content.into()).filter(|text| text.len() <= OUTPUT_VALUE_MAX).ok_or(FileTrouble::TooLarge);
@@ -241,11 +250,11 @@ impl AttemptEnd {
     }
 }
 
-/// What became of an attempt.
+/// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum EndResult {
-    /// It did its work.
+    /// It succeeded.
     Succeeded,
     /// It failed.
     Failed {
@@ -256,9 +265,9 @@ pub enum EndResult {
     },
     /// It was cancelled and is gone with all its children.
     Cancelled,
-    /// Somebody else deleted it.
+    /// It was deleted from outside, for example by `kubectl delete job`.
     Gone,
-    /// Its host was lost, and it with it.
+    /// The machine or program it ran on was lost.
     Lost,
 }
 

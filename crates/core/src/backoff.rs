@@ -1,5 +1,5 @@
-//! Retry delays as pure formulas. Owns how long to wait; never waits and never draws randomness: jitter comes from a
-//! hash of what is retried, so that a replay waits as long as the first time.
+//! Retry delays as formulas. Owns how long to wait; never waits and never draws a random number: jitter comes from a hash of
+//! what is retried, so that a replay after a crash waits as long as the first time.
 
 use std::time::Duration;
 
@@ -28,25 +28,29 @@ pub struct Backoff {
     pub base: Duration,
     /// Factor of exponential growth; at least 1.
     pub factor: f64,
-    /// Ceiling before jitter; none means [`MAX_DELAY`].
+    /// The longest delay before jitter; none: [`MAX_DELAY`].
     pub ceiling: Option<Duration>,
     /// Share of the delay that jitter may add, 0 to 1.
     pub jitter: f64,
 }
 
 impl Default for Backoff {
-    /// 1 s · 2ⁿ without jitter.
+    /// 1 s · 2ⁿ, without jitter and without a limit of its own.
     fn default() -> Self {
         Self { growth: Growth::Exponential, base: Duration::from_secs(1), factor: 2.0, ceiling: None, jitter: 0.0 }
     }
 }
 
 impl Backoff {
-    /// Delay of retry `n` (zero-based), with `fraction` in [0, 1) deciding the jitter; at most [`MAX_DELAY`].
+    /// Delay of retry `n`, from 0. `fraction` in [0, 1) decides how much jitter is added; at most [`MAX_DELAY`].
     ///
     /// ```
-    /// use orlop_core::backoff::Backoff;
+    /// use orlop_core::backoff::{Backoff, fraction};
     /// assert_eq!(Backoff::default().delay(3, 0.0).as_secs(), 8);
+    /// // With jitter, spread by what is retried: 8 to 12 s, each time the same.
+    /// let spread = Backoff { jitter: 0.5, ..Backoff::default() };
+    /// let delay = spread.delay(3, fraction(&["flow-1", "build", "3"]));
+    /// assert!((8..=12).contains(&delay.as_secs()));
     /// ```
     #[must_use]
     pub fn delay(&self, n: u32, fraction: f64) -> Duration {

@@ -1,5 +1,5 @@
-//! Effects of a flow: what the engine wants done. Owns the values and their
-//! idempotency keys; carrying one out twice must equal once.
+//! Effects of a flow: what the flow engine asks its host to do. Owns the values and their idempotency keys; carrying one out
+//! twice must have the same result as once.
 
 use std::time::Duration;
 
@@ -8,14 +8,22 @@ use serde_json::Value;
 
 use crate::attempt::{Address, StepIndex};
 
-/// Something the engine wants done.
+/// Something that the flow engine asks its host to do. The host carries effects out in their order and answers those that name
+/// an answer by that [`FlowEvent`](crate::event::FlowEvent).
+///
+/// ```
+/// use orlop_core::attempt::Address;
+/// use orlop_core::effect::FlowEffect;
+/// let start = FlowEffect::StartAttempt { at: Address::instance(4, 7), attempt: 2, item: None };
+/// assert_eq!(start.key(), "4.7/2/start");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum FlowEffect {
-    /// Create or verify the resource templates; answer ResourcesReady or ResourcesFailed.
+    /// Create the objects of the resource templates, or verify that they exist; answer `ResourcesReady` or `ResourcesFailed`.
     EnsureResources,
-    /// Resolve parameters and create exactly one execution; answer Accepted, Delayed or Refused.
+    /// Resolve parameters and create exactly one execution; answer `AttemptAccepted`, `AttemptDelayed` or `AttemptRefused`.
     StartAttempt {
         /// Whose attempt.
         at: Address,
@@ -25,19 +33,19 @@ pub enum FlowEffect {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         item: Option<Box<Value>>,
     },
-    /// End an attempt with all its children; answer CancelConfirmed, also when it is already gone.
+    /// End an attempt with all its child processes; answer `CancelConfirmed`, also when it no longer exists.
     CancelAttempt {
         /// Whose attempt.
         at: Address,
         /// Its number.
         attempt: u32,
-        /// Why: Timeout or a halt cause.
+        /// Why, in one word: `Timeout`, or what halted the flow.
         cause: String,
-        /// Time between asking and killing; none means the template's own.
+        /// Time between the request to end and the kill; none: the `terminationGracePeriodSeconds` of the template.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace: Option<Duration>,
     },
-    /// Stop the clock of an attempt: freeze its processes, pause its container, suspend its Job.
+    /// Suspend an attempt, so that its time limit stands still: freeze its processes, pause its container or suspend its Job.
     SuspendAttempt {
         /// Whose attempt.
         at: Address,
@@ -46,7 +54,7 @@ pub enum FlowEffect {
         /// Number of the suspension, part of the key.
         epoch: u32,
     },
-    /// Let a suspended attempt go on.
+    /// Resume a suspended attempt.
     ResumeAttempt {
         /// Whose attempt.
         at: Address,
@@ -55,40 +63,40 @@ pub enum FlowEffect {
         /// Number of the suspension, part of the key.
         epoch: u32,
     },
-    /// Read the source of a fan-out; answer ItemsResolved.
+    /// Read the list of a fan-out step; answer `ItemsResolved`.
     ResolveItems {
         /// The fan-out step.
         step: StepIndex,
     },
-    /// Delete a settled execution, after a durable status names its result.
+    /// Delete an execution that has ended, once its result is in a stored status.
     ForgetAttempt {
         /// Whose attempt.
         at: Address,
         /// Its number.
         attempt: u32,
-        /// How long after its end; zero means at once.
+        /// How long after its end; zero: at once.
         after: Duration,
     },
-    /// Tell people, once; loss is allowed.
+    /// Publish a notice for people, once; losing it is allowed.
     RecordEvent(FlowNotice),
-    /// Write `view`.
+    /// Store the status as the engine's `view` gives it.
     StatusChanged {
-        /// Phase changes, approvals and the end are urgent.
+        /// Whether to store it at once: changes of the phase, approvals and the end. Others may be merged.
         urgent: bool,
         /// Number of the change, part of the key.
         revision: u64,
     },
-    /// Delete the flow: its time to live is over.
+    /// Delete the flow: its `ttlSecondsAfterFinished` has passed.
     DeleteFlow,
 }
 
-/// Something people want to know.
+/// A notice about a flow for people, such as a Kubernetes event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FlowNotice {
     /// Whether it is a warning.
     pub warning: bool,
-    /// One word,.
+    /// Why, in one word, such as `StepFailed`.
     pub reason: String,
     /// A sentence.
     pub message: String,
@@ -104,7 +112,7 @@ pub struct FlowNotice {
 const WAITING: &str = "StepWaiting";
 
 impl FlowEffect {
-    /// The idempotency key within the flow: the uid of the flow stands before it.
+    /// The idempotency key within the flow; put the uid of the flow before it to make it unique among flows.
     #[must_use]
     pub fn key(&self) -> String {
         let address = |at: &Address| at.item.map_or_else(|| at.step.0.to_string(), |k| format!("{}.{k}", at.step.0));

@@ -1,5 +1,4 @@
-//! Events of a flow: what has happened, as the engine is told it. Owns the values and
-//! their journal form; decides nothing.
+//! Events of a flow: what a host tells the flow engine. Owns the values and their form in journals; decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +11,39 @@ use crate::spec::meta::ObjectReference;
 use crate::spec::status::{ArtifactRecord, Decision, StepOutputs, WaitsOn};
 use crate::time::Time;
 
-/// Something that has happened to a flow.
+/// Something that has happened to a flow. As JSON it is an object whose member `event` has the name.
+///
+/// ```
+/// use orlop_core::attempt::Address;
+/// use orlop_core::event::FlowEvent;
+/// use orlop_core::time::Time;
+/// let (at, ended_at) = (Address::step(0), Time::from_millis(5));
+/// let event = FlowEvent::AttemptSucceeded { at, attempt: 1, result: Box::default(), ended_at };
+/// assert_eq!(event.attempt(), Some((at, 1)));
+/// assert_eq!(serde_json::to_string(&FlowEvent::Admit)?, r#"{"event":"admit"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum FlowEvent {
-    /// The concurrency gate opened.
+    /// The flow may begin: no other flow holds its concurrency key.
     Admit,
-    /// The gate is held by another flow: the flow waits, visibly.
+    /// The flow may not begin yet: another flow holds its concurrency key, or nothing can be created. Its status says so.
     Blocked {
-        /// ConcurrencyBlocked, QuotaExceeded, Throttled or ApiUnavailable.
+        /// `ConcurrencyBlocked`, `QuotaExceeded`, `Throttled` or `ApiUnavailable`.
         reason: String,
-        /// Who holds it.
+        /// Why, as a sentence, such as which flow holds the key.
         message: String,
     },
-    /// The resource templates exist.
+    /// The objects of the resource templates exist.
     ResourcesReady {
         /// What was created.
         refs: Vec<ObjectReference>,
     },
-    /// The resource templates cannot be created.
+    /// The objects of the resource templates cannot be created.
     ResourcesFailed {
-        /// ResourceConflict, or the error's reason.
+        /// `ResourceConflict`, or the reason of the error.
         reason: String,
         /// A sentence.
         message: String,
@@ -73,13 +83,13 @@ pub enum FlowEvent {
         /// Whether the step's retry policy applies.
         retryable: bool,
     },
-    /// What keeps an accepted attempt from running, or that nothing does any more.
+    /// An accepted attempt cannot run, and why; or it can again.
     AttemptWaiting {
         /// Whose attempt.
         at: Address,
         /// Its number.
         attempt: u32,
-        /// What it waits for; none: nothing.
+        /// What it waits for; none: it runs.
         on: Option<WaitsOn>,
         /// Why, one word of the substrate; empty where it says nothing.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -96,7 +106,7 @@ pub enum FlowEvent {
         at: Address,
         /// Its number.
         attempt: u32,
-        /// What it gave.
+        /// Its outputs.
         result: Box<AttemptResult>,
         /// When it ended.
         ended_at: Time,
@@ -114,13 +124,13 @@ pub enum FlowEvent {
         /// Its failed pods, in creation order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pods: Vec<PodEnd>,
-        /// What it gave nevertheless.
+        /// Its outputs, as far as it wrote any.
         #[serde(default)]
         result: Box<AttemptResult>,
         /// When it ended.
         ended_at: Time,
     },
-    /// Somebody else deleted an attempt.
+    /// An attempt was deleted from outside.
     AttemptGone {
         /// Whose attempt.
         at: Address,
@@ -129,7 +139,7 @@ pub enum FlowEvent {
         /// When that was seen.
         ended_at: Time,
     },
-    /// An attempt was lost with its host.
+    /// An attempt was lost with the machine or program it ran on.
     AttemptLost {
         /// Whose attempt.
         at: Address,
@@ -140,7 +150,7 @@ pub enum FlowEvent {
         /// When that was seen.
         ended_at: Time,
     },
-    /// A cancelled attempt is gone.
+    /// A cancelled attempt has ended, with all its child processes.
     CancelConfirmed {
         /// Whose attempt.
         at: Address,
@@ -149,7 +159,7 @@ pub enum FlowEvent {
         /// When it ended.
         ended_at: Time,
     },
-    /// A cancelled attempt should be gone by now, and is not.
+    /// A cancelled attempt still runs although it should have ended by now.
     CancelBlocked {
         /// Whose attempt.
         at: Address,
@@ -171,7 +181,7 @@ pub enum FlowEvent {
         /// When.
         ended_at: Time,
     },
-    /// The items of a fan-out are known, or cannot be.
+    /// The items of a fan-out were read, or could not be.
     ItemsResolved {
         /// The fan-out step.
         at: Address,
@@ -193,7 +203,7 @@ pub enum FlowEvent {
         /// Why.
         reason: Option<String>,
     },
-    /// Suspension was switched.
+    /// The flow was suspended or resumed.
     SetSuspend {
         /// On or off.
         on: bool,
@@ -208,7 +218,7 @@ pub enum FlowEvent {
         #[serde(default)]
         replaced: bool,
     },
-    /// The stored spec was changed after the start, or restored.
+    /// The stored spec was changed after the start, which holds the flow, or was restored.
     Hold {
         /// Changed or restored.
         on: bool,
@@ -223,11 +233,11 @@ pub enum FlowEvent {
     },
     /// The final status was written once.
     FinalStatusWritten,
-    /// Time has passed.
+    /// Time has passed: due timers fire.
     Tick,
 }
 
-/// What an attempt gave.
+/// The outputs of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptResult {
@@ -240,7 +250,7 @@ pub struct AttemptResult {
     /// Artifacts that were found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<ArtifactRecord>,
-    /// Why the outputs cannot be used: OutputTooLarge with a sentence.
+    /// Why the outputs cannot be used: a reason such as `OutputTooLarge`, and a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<(String, String)>,
 }

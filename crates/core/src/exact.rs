@@ -1,6 +1,6 @@
-//! JSON that is read with every number exact. `serde_json` reads numbers of more than 15 digits, or with an exponent, with an
-//! error in the last digit, unless a feature is on that would change how the whole program reads numbers. What is stored and read
-//! again, compared by its hash or handed on to a step is read here. Owns the reading; writes nothing, for what `serde_json`
+//! Reading JSON with every number exact. `serde_json` may read numbers of more than 15 digits, or with an exponent, with an error
+//! in the last digit, unless its feature `float_roundtrip` is on, which would change how the whole program reads numbers. Use this
+//! module for JSON that is stored and read again, compared by its hash or handed on to a step. Writes nothing: what `serde_json`
 //! writes is exact.
 
 use std::fmt;

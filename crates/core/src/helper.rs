@@ -1,5 +1,15 @@
-//! The contract with the artifact helper, the program that moves an attempt's files inside its pod: its orders, and the report
-//! that it leaves as termination message.
+//! The contract with the artifact helper, the program that moves the files of an attempt inside its Kubernetes pod: its orders,
+//! which it reads from an environment variable, and the report that it writes as termination message.
+//!
+//! ```
+//! use orlop_core::helper::{Content, FetchOrder, Kept, Report, VERSION, order_text};
+//! let order = FetchOrder { v: VERSION, scratch: "/work/tmp".into(), max_bytes: 1 << 30, ..FetchOrder::default() };
+//! assert!(order_text(&order).is_ok_and(|text| text.starts_with('{')));
+//!
+//! let kept = Kept { name: "model".into(), content: Content { size_bytes: 3, ..Content::default() }, stored: true };
+//! let report = Report { v: VERSION, artifacts: vec![kept], ..Report::default() };
+//! assert_eq!(Report::read(&report.text()), Ok(report));
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -8,42 +18,42 @@ use serde::{Deserialize, Serialize};
 use crate::attempt::{FileTrouble, OutputFile};
 use crate::spec::artifact::{Archive, HttpSource};
 
-/// Version of both forms.
+/// Version of the form of orders and reports.
 pub const VERSION: u32 = 1;
-/// Variable of a container that holds its order, as JSON.
+/// Environment variable of a container with its order, as JSON.
 pub const ORDER: &str = "ORLOP_PORTER";
-/// Variable of a container that holds the token of its attempt. Never part of an order, so that orders may be shown.
+/// Environment variable of a container with the token of its attempt. Never part of an order, so that orders may be shown.
 pub const TOKEN: &str = "ORLOP_PORTER_TOKEN";
-/// How the variables of a container begin that hold keys to stores. Never part of an order, and never handed on to a command.
+/// Prefix of the environment variables with access keys of stores. These are never part of an order, and never passed to a command.
 pub const KEYS: &str = "ORLOP_PORTER_KEY_";
-/// The longest order, in bytes: a variable may have 128 KiB.
+/// The longest order, in bytes: an environment variable may have 128 KiB.
 pub const ORDER_MAX: usize = 100 * 1024;
 /// The longest report, in bytes: at 4,096 a kubelet cuts a termination message.
 pub(crate) const REPORT_MAX: usize = 4095;
 /// The longest sentence of a trouble, in characters.
 const TROUBLE_MAX: usize = 500;
-/// The longest artifact that goes through the operator, in bytes.
+/// The largest artifact that goes through the operator unless an order says otherwise, in bytes.
 pub const SMALL_MAX: u64 = 1_048_576;
 
-/// Name under which a report is handed in that does not fit into a termination message. No artifact has it.
+/// Name under which a report is uploaded that does not fit into a termination message. No artifact has this name.
 pub const REPORT: &str = ".report";
 
-/// What is to be there before the command starts.
+/// An order of the init container: the inputs to fetch before the command starts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FetchOrder {
     /// [`VERSION`].
     pub v: u32,
-    /// A directory for what is unfinished; it is made, and empty in the end.
+    /// A directory for unfinished downloads; it is created, and empty in the end.
     pub scratch: String,
     /// The most bytes an artifact may have, stored or unpacked.
     pub max_bytes: u64,
-    /// The file of the termination message: why there is no input stands there.
+    /// The file of the termination message, which says why an input could not be fetched.
     pub message: String,
-    /// Where the program is to put itself for the command to run under.
+    /// Path to which the helper copies itself, so that the container of the command can run it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<String>,
-    /// What is to be fetched.
+    /// The artifacts to fetch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fetch: Vec<Fetch>,
     /// Permissions of what is made.
@@ -74,17 +84,17 @@ impl Modes {
     }
 }
 
-/// An artifact that is to be fetched.
+/// An artifact to fetch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fetch {
     /// Name of the input.
     pub name: String,
-    /// Where it goes. What is there is replaced.
+    /// Path it is put at. What is there is replaced.
     pub target: String,
     /// Whether an archive is delivered as the original file or tree.
     pub unpack: bool,
-    /// Whether the target is the root of a volume, which cannot be replaced: what is in it is, by the entries of a tree.
+    /// Whether the target is the root of a volume, which itself cannot be replaced: then its content is, by the entries of the tree.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub into: bool,
     /// Where it comes from.
@@ -123,22 +133,22 @@ pub struct S3Location {
     pub bucket: String,
     /// Key of the object.
     pub key: String,
-    /// Variables of the container with the keys; none for a store that asks for none.
+    /// Environment variables with the access keys; none: requests are not signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeyVariables>,
 }
 
-/// Names of variables that hold keys. Both begin with [`KEYS`].
+/// Names of the environment variables with an access key. Both begin with [`KEYS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyVariables {
-    /// That of the access key id.
+    /// Variable with the access key id.
     pub id: String,
-    /// That of the secret access key.
+    /// Variable with the secret access key.
     pub secret: String,
 }
 
-/// Stored bytes: what they are, whatever holds them.
+/// Size and digest of stored bytes, wherever they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Content {
@@ -146,39 +156,39 @@ pub struct Content {
     pub size_bytes: u64,
     /// Their SHA-256, in hexadecimal.
     pub sha256: String,
-    /// How they are packed, in the words of the program; empty for a file as it is.
+    /// How they are packed, as a suffix of file names such as `.tar.gz`; empty for a plain file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub packing: String,
 }
 
-/// What is to be collected when the command has ended.
+/// An order of the main container: the outputs to collect when the command has ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunOrder {
     /// [`VERSION`].
     pub v: u32,
-    /// A directory for what is unfinished; it is made.
+    /// A directory for unfinished archives; it is created.
     pub scratch: String,
     /// The most bytes an artifact may have.
     pub max_bytes: u64,
-    /// The file of the termination message: the command's own is read from it, and the report put in its place.
+    /// The file of the termination message: the helper reads the message of the command from it and replaces it by the report.
     pub message: String,
-    /// URL where the report is handed in when it does not fit into a termination message.
+    /// URL to which the report is uploaded when it does not fit into a termination message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<String>,
     /// Files whose contents are output parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<OutputFile>,
-    /// Artifacts to be kept.
+    /// Artifacts to store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Keep>,
-    /// Whether the Job is an Indexed one, of whose pods the first speaks.
+    /// Whether the Job has completion mode `Indexed`: then only the pod of index 0 collects outputs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub indexed: bool,
     /// The most bytes of an artifact that goes through the operator; absent: [`SMALL_MAX`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub small_max: Option<u64>,
-    /// Media type of objects in stores that keep one; absent: that of plain bytes.
+    /// Media type of stored objects; absent: `application/octet-stream`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Permissions of what is made.
@@ -194,7 +204,7 @@ impl RunOrder {
     }
 }
 
-/// An artifact that is to be kept.
+/// An artifact to store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Keep {
@@ -205,15 +215,15 @@ pub struct Keep {
     /// How it is packed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<Archive>,
-    /// Where it goes.
+    /// Where it is stored.
     pub to: KeepTarget,
 }
 
-/// Where a kept artifact goes.
+/// Where an artifact is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum KeepTarget {
-    /// The operator, which keeps small ones in ConfigMaps: the bytes are put at this URL with the token of the attempt.
+    /// With the operator, which keeps small artifacts in ConfigMaps: the bytes are uploaded to a URL with the token of the attempt.
     #[serde(rename = "desk")]
     Operator {
         /// The URL.
@@ -226,11 +236,11 @@ pub enum KeepTarget {
     },
     /// An object of an S3 store.
     S3(S3Location),
-    /// Nowhere: it is on a volume that its consumers mount as well.
+    /// Nowhere else: it is on a volume that the steps which read it mount too.
     InPlace,
 }
 
-/// What the program leaves as termination message.
+/// The report that the helper writes as termination message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -242,16 +252,16 @@ pub struct Report {
     /// Contents of output files by name, without one trailing newline. Missing ones are absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
-    /// Artifacts. Missing ones are absent.
+    /// The artifacts that were found; missing ones are absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Kept>,
-    /// Output files that cannot be values.
+    /// Output files whose content cannot be an output value, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unfit: BTreeMap<String, FileTrouble>,
-    /// What could not be done.
+    /// What failed, if anything did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<ReportedFailure>,
-    /// The report itself, where it was handed in as [`REPORT`] because it does not fit.
+    /// Size and digest of the full report, where it was uploaded as [`REPORT`] because it does not fit here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<Content>,
 }
@@ -269,7 +279,7 @@ pub struct Kept {
     pub stored: bool,
 }
 
-/// Something that could not be done, as a report says it.
+/// A failure of the helper, as a report has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedFailure {
     /// Reason of the step.
@@ -282,16 +292,16 @@ pub struct ReportedFailure {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// A kubelet may have cut it.
+    /// It has the greatest length, so the kubelet may have cut it.
     #[error("the termination message fills the 4,096 bytes it may have; give larger outputs as artifacts")]
     Full,
-    /// It is something else.
+    /// It is some other text.
     #[error(
         "the termination message is not a report of the helper ({0}): it was ended before its time, or something \
          else writes there"
     )]
     Other(String),
-    /// Another version of the program wrote it.
+    /// Another version of the helper wrote it.
     #[error("the helper speaks version {0} and the operator version {VERSION}; give both the same version")]
     Version(u32),
 }
@@ -304,10 +314,10 @@ pub enum ReportError {
 )]
 pub struct TooLong(pub usize);
 
-/// The text of an order. It holds no `$`, which a kubelet would read as a reference to another variable.
+/// The text of an order, as JSON. It has no `$`, which a kubelet would read as a reference to another variable.
 ///
 /// # Errors
-/// It does not fit into a variable.
+/// The text is longer than [`ORDER_MAX`] bytes.
 pub fn order_text<O: Serialize>(order: &O) -> Result<String, TooLong> {
     // Maps of texts and plain values are always JSON.
     let text = serde_json::to_string(order).unwrap_or_default().replace('$', "\\u0024");
@@ -315,7 +325,7 @@ pub fn order_text<O: Serialize>(order: &O) -> Result<String, TooLong> {
 }
 
 impl Report {
-    /// A report of something that could not be done.
+    /// A report that only says what failed.
     #[must_use]
     pub fn of_trouble(reason: &str, message: &str) -> Self {
         let trouble =
@@ -323,13 +333,13 @@ impl Report {
         Self { v: VERSION, trouble: Some(trouble), ..Self::default() }
     }
 
-    /// The text of it, whatever its length; none when it fits into a termination message.
+    /// Its text, whatever its length; none where it fits into a termination message.
     #[must_use]
     pub fn overflow(&self) -> Option<String> {
         Some(serde_json::to_string(self).unwrap_or_default()).filter(|whole| whole.len() > REPORT_MAX)
     }
 
-    /// The text of it, which fits. One that does not becomes a report of that.
+    /// Its text, which always fits into a termination message: a report that is too long is replaced by one that says so.
     #[must_use]
     pub fn text(&self) -> String {
         let text = |report: &Self| serde_json::to_string(report).unwrap_or_default();
@@ -357,7 +367,7 @@ impl Report {
         if text.len() > REPORT_MAX { Err(ReportError::Full) } else { Self::read_whole(text) }
     }
 
-    /// Reads a report that was handed in.
+    /// Reads a report that was uploaded.
     ///
     /// # Errors
     /// It is no report.

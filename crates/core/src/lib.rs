@@ -1,7 +1,20 @@
-//! The words of Orlop, without I/O: what its engines and adapters speak of.
+//! The shared types of Orlop and the traits that its adapters implement, without I/O.
 //!
 //! This crate is pure: no async runtime, no I/O, no clock, no randomness, no global state. Time and unique ids are
-//! arguments. Everything else in the workspace stands on it; it stands on nothing of the workspace.
+//! arguments. All other crates of Orlop depend on it; it depends on none of them.
+//!
+//! | to do this | begin here |
+//! |---|---|
+//! | read or build a JobFlow | [`spec::flow::JobFlow`], [`spec::step::Step`], or all of the [`prelude`] |
+//! | count CPU, memory and devices | [`quantity::Quantity`], [`resource::ResourceVector`] |
+//! | say what hardware a job requires, and check machines for it | `hardware` (feature `hardware`) |
+//! | run attempts in a way of your own | `ports::substrate::Substrate` (feature `ports`) |
+//! | store events of flows in a way of your own | `ports::journal::FlowJournal` (feature `ports`) |
+//! | test an adapter against its contract | `testing` (feature `testing`) |
+//! | handle an error | [`error::Problem`] and its [`error::Class`] |
+//!
+//! Words that all pages use: a *flow* is a graph of *steps*; a step runs as one or more *attempts*, of which at most one runs
+//! at a time; a step over a list (a *fan-out*) has one *instance* for each *item*; a *substrate* is what runs attempts.
 //!
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,4 +1,4 @@
-//! Derived names: short forms that stay unique by a hash.
+//! Names derived from others, shortened where they are too long and kept unique by a hash.
 
 use sha2::{Digest, Sha256};
 
@@ -42,7 +42,7 @@ pub struct Parts<'a> {
     pub flow: &'a str,
     /// Name of the step, of a fan-out instance (`<step>-i<k>`), or what else follows the flow's name.
     pub part: &'a str,
-    /// What must end the name, with its leading dash; empty for none.
+    /// Suffix of the name, with its leading dash; empty: none.
     pub suffix: &'a str,
 }
 
@@ -70,6 +70,12 @@ fn hashed(base: &str, parts: Parts<'_>, limit: usize) -> String {
 ///
 /// `indexed` is the number of completions of a Job in completion mode Indexed, whose pods' host names carry the index:
 /// the limit is then 62 less the digits of the last index, dots become dashes and the hash is always added.
+///
+/// ```
+/// use orlop_core::name::job;
+/// assert_eq!(job("etl", "load", "6d0d7a5e-93b1", 1, None), "etl-load-6d0d7a5e");
+/// assert_eq!(job("etl", "load", "6d0d7a5e-93b1", 2, None), "etl-load-6d0d7a5e-2");
+/// ```
 #[must_use]
 pub fn job(flow: &str, step: &str, uid: &str, attempt: u32, indexed: Option<u32>) -> String {
     let uid8: String = uid.chars().take(8).collect();
@@ -91,7 +97,7 @@ pub fn instance(step: &str, index: u32) -> String {
     format!("{step}-i{index}")
 }
 
-/// The name of a flow without the number of its repetition: names of repetitions are that stem with `-r2`, `-r3`, ….
+/// The name of a flow without the number of its repetition: repetitions of `etl` are named `etl-r2`, `etl-r3`, ….
 ///
 /// ```
 /// use orlop_core::name::repeated;

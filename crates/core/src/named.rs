@@ -1,5 +1,14 @@
-//! Enumerations whose every value has one exact text: states, phases, events, vendors.
-//! Owns the `Named` trait and the macro that implements it with text, parsing and serde; declares no enumeration itself.
+//! Enumerations in which every value has one exact text: states, phases, events, vendors. Owns the [`Named`] trait and the macro
+//! that implements it with text, parsing and serde; declares no enumeration itself.
+//!
+//! ```
+//! use orlop_core::machine::flow::FlowPhase;
+//! use orlop_core::named::Named;
+//! assert_eq!(FlowPhase::Succeeded.as_str(), "Succeeded");
+//! assert_eq!(FlowPhase::from_name("Failed"), Some(FlowPhase::Failed));
+//! assert_eq!(FlowPhase::from_typed("failed"), Ok(FlowPhase::Failed));
+//! assert!("Broken".parse::<FlowPhase>().unwrap_err().to_string().contains("Succeeded"));
+//! ```
 
 use std::fmt;
 
@@ -10,16 +19,16 @@ use serde::{Deserialize, Deserializer};
 pub trait Named: Copy + Eq + Ord + fmt::Debug + 'static {
     /// What the set is called in messages, for example `step phase`.
     const KIND: &'static str;
-    /// All values, in their fixed order.
+    /// All values, in the order of their declaration.
     const ALL: &'static [Self];
 
     /// The exact text.
     fn as_str(self) -> &'static str;
 
-    /// The value with this text in any case, as people type it.
+    /// The value with this text, upper and lower case being equal.
     ///
     /// # Errors
-    /// A sentence with all values, where there is none.
+    /// No value has this text: a sentence that names all values.
     fn from_typed(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().copied().find(|value| value.as_str().eq_ignore_ascii_case(text));
         found.ok_or_else(|| {
@@ -58,7 +67,7 @@ impl UnknownName {
     }
 }
 
-/// Reads a value of configuration from its text in any case: one of an enumeration whose texts are all lower case.
+/// Deserializes a value from its text with upper and lower case being equal, for enumerations whose texts are all lower case.
 ///
 /// # Errors
 /// The input is not a string, or not one of the texts of `T`.

@@ -1,9 +1,9 @@
-//! A token bucket: so many per second, with a burst. Owns the arithmetic; the time is an argument, in milliseconds of any
-//! clock that does not run backwards (one that does only delays).
+//! A token bucket, which limits a rate: so many per second, and a burst after a pause. Owns the arithmetic; the time is an
+//! argument, in milliseconds of a monotonic clock (a clock that goes back only makes callers wait longer).
 
 use serde::{Deserialize, Serialize};
 
-/// How many may pass.
+/// A limit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// How many per second, on average.
@@ -12,7 +12,7 @@ pub struct Rate {
     pub burst: u64,
 }
 
-/// What is left of a [`Rate`] for one caller. 16 bytes.
+/// What is left of a [`Rate`] for one caller. Takes 16 bytes.
 ///
 /// ```
 /// use orlop_core::rate::{Bucket, Rate};
@@ -38,7 +38,7 @@ impl Bucket {
     /// Takes `count`, or nothing.
     ///
     /// # Errors
-    /// Not enough is left: after how many milliseconds it would be, `u64::MAX` if it never can.
+    /// Not enough is left. The error is the number of milliseconds until there is; `u64::MAX` where `count` is above the burst.
     pub fn take(&mut self, rate: &Rate, now: u64, count: u64) -> Result<(), u64> {
         let cap = rate.burst.saturating_mul(1000);
         let passed = now.saturating_sub(self.at);

@@ -1,11 +1,11 @@
-//! JSON schemas of types, as people read and write them. Owns their plain form; what a type consists of is said at the type.
+//! JSON schemas of the types of this crate. Owns their plain form; fields and descriptions come from the types.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-/// The schema of a type in JSON Schema 2020-12. A member that may be absent is not said to be null. A description has no line
+/// The schema of a type in JSON Schema 2020-12. A member that may be absent is not nullable. A description has no line
 /// breaks but those between paragraphs, and no example in Rust.
 ///
 /// ```

@@ -1,5 +1,5 @@
-//! Errors: one type from engines and adapters to the command line, REST and gRPC. Its class says what a host does next, its code
-//! what a program is told.
+//! Errors: one type, [`Problem`], from engines and adapters to the command line, REST and gRPC. Its [`Class`] says what a caller
+//! should do next, its [`Code`] is what programs read, with the statuses of HTTP and gRPC.
 
 mod code;
 
@@ -10,25 +10,25 @@ use std::time::Duration;
 pub use code::Code;
 use serde::{Deserialize, Serialize};
 
-/// What kind of trouble an error is, and so what happens next.
+/// The kind of an error, and with it what a caller should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Time-out, overload, lost connection: back off exponentially with jitter, bounded.
+    /// Time-out, overload, lost connection: try again after an exponential delay with jitter, a bounded number of times.
     Transient,
-    /// Somebody else changed it: read again and retry at once, bounded.
+    /// The object was changed meanwhile: read it again and retry at once, a bounded number of times.
     Conflict,
-    /// The request can never work as written: report it and wait for a change.
+    /// The request can never succeed as written: report it, and try again only when it was changed.
     Invalid,
-    /// No room or quota: stay pending with the reason, wake on capacity.
+    /// No room or no quota: wait, show the reason, and try again when something becomes free.
     Capacity,
-    /// It is not there: adopt that, or create it.
+    /// The object does not exist: take that as the answer, or create it.
     NotFound,
-    /// It already exists: adopt it, or say whose it is.
+    /// An object of that name already exists: use it if it is yours, else report whose it is.
     Exists,
-    /// Not allowed: report, no retry storm.
+    /// Not allowed: report it, and do not retry by yourself.
     Denied,
-    /// A broken invariant: stop this object, keep the rest running, say so loudly.
+    /// A broken invariant: stop working on this object, keep all others running, and report it.
     Fatal,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// The message of an error and those of all its causes, joined by `: `. One that its effect repeats is left out.
+/// The message of an error and those of all its causes, joined by `: `. A cause whose message the error above it already contains is left out.
 ///
 /// ```
 /// use orlop_core::error::chain;
@@ -126,19 +126,19 @@ pub struct QuotaUse {
     pub used: u64,
 }
 
-/// What few errors have: particulars of a call to a server.
+/// Details that few errors have, all about a call to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallDetails {
-    /// Which limit it met.
+    /// The limit that refused it.
     pub quota: Option<QuotaUse>,
-    /// The request's id.
+    /// Id of the request.
     pub instance: Option<String>,
     /// Where the leader is, beside [`Code::NotLeader`]: the address of its REST interface and, after a blank, that of its
     /// gRPC services, where they differ.
     pub leader: Option<String>,
 }
 
-/// What went wrong, from engines and adapters to the command line, REST and gRPC.
+/// An error of Orlop, from engines and adapters to the command line, REST and gRPC.
 ///
 /// ```
 /// use orlop_core::error::{Class, Code, Problem};
@@ -148,21 +148,21 @@ pub struct CallDetails {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// One word for programs, with the statuses of HTTP and gRPC.
+    /// The code for programs, with the statuses of HTTP and gRPC.
     pub code: Code,
-    /// What happens next.
+    /// What a caller should do next.
     pub class: Class,
     /// What is wrong, where, and what to do; never holds a secret.
     pub message: String,
-    /// Fields that are wrong, where it is a request or a document.
+    /// The wrong fields, where the error is about a request or a document.
     pub fields: Vec<FieldError>,
     /// A reason where the code says too little: a step reason such as `Unschedulable`.
     pub reason: Option<&'static str>,
-    /// When it is worth another try, if the other side said so.
+    /// How long to wait before another try, if the other side said so.
     pub retry_after: Option<Duration>,
     /// What caused it.
     pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
-    /// Particulars of the call that failed so.
+    /// Details of the call that failed.
     pub details: Option<Box<CallDetails>>,
 }
 
@@ -218,35 +218,35 @@ impl Problem {
         self
     }
 
-    /// The same error, worth another try after so long.
+    /// The same error, with how long to wait before another try.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// The same error at a field.
+    /// The same error with one more wrong field.
     #[must_use]
     pub fn at_field(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
         self.fields.push(FieldError { path: path.into(), message: message.into() });
         self
     }
 
-    /// The same error with the limit that it met.
+    /// The same error with the limit that refused the request.
     #[must_use]
     pub fn with_quota(mut self, quota: QuotaUse) -> Self {
         self.details_mut().quota = Some(quota);
         self
     }
 
-    /// Particulars of the call that failed so.
+    /// Details of the call that failed; all absent where there are none.
     #[must_use]
     pub fn details(&self) -> &CallDetails {
         static NONE: CallDetails = CallDetails { quota: None, instance: None, leader: None };
         self.details.as_deref().unwrap_or(&NONE)
     }
 
-    /// Particulars of the call that failed so, to be changed.
+    /// Details of the call that failed, to be changed.
     pub fn details_mut(&mut self) -> &mut CallDetails {
         self.details.get_or_insert_default()
     }

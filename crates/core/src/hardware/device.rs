@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for DeviceClass {
 }
 
 named_enum! {
-    /// Who vouches that a machine has the devices.
+    /// How it is known that a machine has the devices.
     pub enum DeviceSource("device source") {
         /// Its labels and resources, which the placement asks for beside the devices.
         Labels = "labels",
@@ -89,7 +89,7 @@ pub struct DeviceNeed {
     /// Words that their names must have.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub form: BTreeSet<Form>,
-    /// Known products that will do; empty, any.
+    /// Known products that are accepted; empty: any.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub products: BTreeSet<String>,
     /// Nominal memory of one in GiB, at least this.
@@ -98,7 +98,7 @@ pub struct DeviceNeed {
     /// Whether they are connected by NVLink or the vendor's equal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nvlink: bool,
-    /// Who vouches for them.
+    /// How it is known that a machine has them.
     pub source: DeviceSource,
 }
 

@@ -1,5 +1,5 @@
-//! What a machine is, in words of no substrate, and whether that satisfies a need. Owns the oracle that translations are
-//! held against; it is written without them.
+//! The hardware of a machine, independent of the substrate, and whether it satisfies a request. The translations are tested
+//! against [`satisfies`], which is written without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ pub struct HardwareFacts {
     /// Labels people gave it.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Marks that keep work away.
+    /// Taints, which keep work away that does not tolerate them.
     #[serde(default)]
     pub taints: Vec<Taint>,
 }
@@ -93,7 +93,8 @@ const fn alone() -> u32 {
     1
 }
 
-/// Whether a machine has what is needed. Plain resources and taints are not its matter.
+/// Whether a machine has the devices, environment, architecture and labels that are asked for. Does not look at CPU, memory, disk
+/// and taints.
 #[must_use]
 pub fn satisfies(facts: &HardwareFacts, resolved: &Resolved) -> bool {
     let arch = resolved.arch.is_none_or(|arch| arch == facts.arch);

@@ -1,5 +1,5 @@
-//! A machine as placements see it: labels, taints, what it offers, its devices. Owns which of its devices serve a need;
-//! reading a machine from a substrate is the translations' work.
+//! A machine as placements see it: labels, taints, resources, devices. Owns which of its devices satisfy a request; adapters read
+//! machines from a substrate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub struct Machine {
     pub labels: BTreeMap<String, String>,
     /// Its taints.
     pub taints: Vec<Taint>,
-    /// What work can have of it in total.
+    /// The resources that work can use on it in total.
     pub allocatable: ResourceVector,
     /// Its devices, where the substrate lists them.
     pub devices: Vec<Device>,
@@ -46,7 +46,7 @@ pub struct Device {
     /// The group of devices it is connected with by NVLink or the vendor's equal.
     #[serde(default)]
     pub nvlink_group: Option<u32>,
-    /// What form it has besides what its name says.
+    /// Forms (such as `sxm4`) that it has beside those in its name.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub forms: BTreeSet<Form>,
     /// Free slices by profile; a device with slices is not whole.
@@ -55,16 +55,16 @@ pub struct Device {
     /// Whether it works within trusted execution environments only.
     #[serde(default)]
     pub confidential: bool,
-    /// Whether others use it too.
+    /// Whether it is shared with other work.
     #[serde(default)]
     pub shared: bool,
-    /// Whether somebody has it already.
+    /// Whether it is in use.
     #[serde(default)]
     pub taken: bool,
 }
 
 impl Device {
-    /// A free device of a name: vendor, model, and unless they are said, memory come from it.
+    /// A free device with a name, from which its other properties follow as far as the catalogue knows it.
     #[must_use]
     pub fn named(catalogue: &Catalogue, vendor: Vendor, name: &str) -> Self {
         let read = catalogue.parse(name).ok().filter(|read| read.vendor.is_none_or(|made_by| made_by == vendor));
@@ -119,7 +119,7 @@ impl DeviceNeed {
         }
     }
 
-    /// Ids of devices (slices, where slices are asked for) that serve the need, the first ones in the given order; with
+    /// Ids of devices (of slices, where slices are asked for) that satisfy the request, the first ones in the given order; with
     /// NVLink all of one group. None if there are too few.
     #[must_use]
     pub fn choose(&self, devices: &[Device]) -> Option<Vec<String>> {

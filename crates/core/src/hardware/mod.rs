@@ -1,5 +1,9 @@
-//! What hardware work needs, in words of no substrate, and what it becomes in the words of each: requirements, device names,
-//! trusted execution, resolution, placement, merging, fit with reasons.
+//! Hardware requirements of jobs, independent of what runs them, and their translation for Kubernetes, Docker, OpenStack and the
+//! fleet's own workers: GPUs by name, memory or slice, trusted execution environments (TEE), CPU architectures and labels.
+//!
+//! A request goes this way: [`HardwareInput`] (as users write it) → [`HardwareRequirements`] (defaults filled in) → [`Resolved`]
+//! (known products) → [`Placement`] (labels, resources, tolerations and devices as one substrate names them). [`merge`](merge()) joins a
+//! placement with what a pod asks for itself; [`Placement::check`] tells whether a machine fits, and why not.
 //!
 //! ```
 //! use orlop_core::hardware::{HardwareInput, Resources, Substrate, Tables, place, resolve};
@@ -12,7 +16,7 @@
 //! # Ok::<(), orlop_core::hardware::HardwareError>(())
 //! ```
 //!
-//! Owns the model and its tables. Never renders a pod, a container or a reservation: those who talk to a substrate do.
+//! Owns the model and its tables. Never writes a pod, a container or a reservation: the adapters do.
 
 pub mod describe;
 mod device;

@@ -1,4 +1,4 @@
-//! Whether a machine fits, and every dimension in which it does not. Owns the wording of explanations.
+//! Whether a machine fits, and every reason why not. Owns these values and their texts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::machine::Machine;
 use super::placement::{Alternative, Clause, LabelExpr, Taint};
 use crate::resource::Lack;
 
-/// What is said about one machine.
+/// The result for one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct MachineFit {
@@ -61,7 +61,7 @@ pub struct DeviceLack {
 pub struct LabelLack {
     /// The condition.
     pub asked: Clause,
-    /// What the machine has of the labels that it is about.
+    /// The labels of the machine that the condition is about.
     pub has: BTreeMap<String, String>,
 }
 

@@ -1,5 +1,5 @@
-//! The words of one substrate: labels, resources, taints, runtime classes. Owns which tables a substrate uses and what its
-//! machines call themselves; the tables hold the data.
+//! The names that one substrate uses: labels, resources, taints, runtime classes. Owns which tables a substrate uses; the tables
+//! have the data.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@
 /// How much of a refused text a message shows, in characters.
 const SHOWN: usize = 64;
 
-/// A text or number that is not a valid identity.
+/// A text or number that is not a valid id or name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} `{given}` is not valid: {fault}")]
 pub struct IdError {
@@ -16,7 +16,7 @@ pub struct IdError {
     pub fault: IdFault,
 }
 
-/// What is wrong with a refused identity. Positions count characters from 1.
+/// What is wrong with a refused id or name. Positions count characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdFault {

@@ -1,5 +1,17 @@
-//! Identities: names and numbers that are checked once, where they enter, and trusted from then on.
-//! Owns the newtypes and their text forms. Never makes an identity up: random parts and counters come from the caller.
+//! Ids and names as types of their own, which are checked once, when they are made. Owns the types and their texts. Never
+//! generates an id: random parts and counters come from the caller.
+//!
+//! ```
+//! use orlop_core::id::{Epoch, JobId, TenantName};
+//! let tenant: TenantName = "physics".parse()?;
+//! assert_eq!(tenant.as_str(), "physics");
+//! let wrong = TenantName::new("our physics").unwrap_err();
+//! assert!(wrong.to_string().starts_with("tenant name `our physics` is not valid: character ' ' at position 4"));
+//!
+//! let job = JobId::new(Epoch(1), 7).ok_or("both fit")?;
+//! assert_eq!(job.to_string().parse(), Ok(job));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod error;
 mod job;

@@ -93,7 +93,8 @@ counted_from_one! {
 }
 
 counted_from_one! {
-    /// How often an identity came back: a worker id after a terminal state, a pod of a performer after a new rendering.
+    /// Number of an incarnation, from 1: a worker id that registers again after its end, or a performer that gets a new pod, is the
+    /// next incarnation.
     pub struct Incarnation("incarnation");
 }
 

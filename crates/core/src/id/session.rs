@@ -12,7 +12,7 @@ const ALLOWED: &str = "32 hexadecimal digits in lower case";
 
 /// One registration of an agent: 128 random bits, 32 lower case hexadecimal digits as text and in JSON.
 ///
-/// It entitles to speak for a worker, so `Debug` shows only its first 8 digits.
+/// It is a credential: who has it can speak for the worker. So `Debug` shows only its first 8 digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId([u8; 16]);
 

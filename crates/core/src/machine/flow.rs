@@ -1,5 +1,5 @@
-//! The life of a flow. Owns its visible phases and the table between
-//! them; never decides which guard holds (that is the flow engine's work).
+//! The lifecycle of a flow. Owns its phases as the API shows them and the table of transitions; never decides which guard holds
+//! (the flow engine does).
 
 use super::Machine;
 use super::transition::rows;
@@ -107,8 +107,8 @@ const LATE: &[Event] = &[
 
 /// The life of a flow by its visible phase.
 ///
-/// Rows named `3.4` follow from the sentence there that derives the visible phase: a suspended flow stays Suspended
-/// whatever its steps do. Suspension can begin between admission and the answer about resources, so T5 starts there too.
+/// Rows named `3.4` hold that a suspended flow stays Suspended whatever its steps do. A flow can be suspended between its
+/// admission and the answer about its resources, so rule `T5` starts from Suspended too.
 pub static MACHINE: Machine<FlowPhase, Event, Guard> = Machine {
     name: "flow",
     terminal: &[FlowPhase::Succeeded, FlowPhase::Failed],

@@ -1,4 +1,4 @@
-//! The life of a fleet job, an array element or a gang. Owns its states, the table
+//! The lifecycle of a job of the fleet, an element of an array or a gang (members that start together). Owns its states, the table
 //! between them and the derived state of an array; never judges tokens, which is done before an event gets here.
 
 use super::Machine;
@@ -68,7 +68,7 @@ impl JobState {
 }
 
 named_enum! {
-    /// What happens to a job. Those about attempts have passed the fence.
+    /// What happens to a job. Events about attempts are those whose [verdict](super::verdict) counts.
     pub enum Event("job event") {
         Submitted = "submit",
         StartAfterPassed = "start time reached",

@@ -14,7 +14,7 @@ named_enum! {
         Pending = "PENDING",
         /// It is being started.
         Starting = "STARTING",
-        /// Its hosts are ours.
+        /// Its hosts are allocated.
         Active = "ACTIVE",
         /// Its dates are being changed.
         Updating = "UPDATING",
@@ -31,7 +31,7 @@ named_enum! {
     }
 }
 
-/// The life of a lease. Its events are polls; one that no way explains is drift.
+/// The life of a lease. Its events are polls; a status that no sequence of transitions leads to is drift.
 pub static LEASE: Machine<LeaseState, LeaseState, NoGuard> = Machine {
     name: "lease",
     terminal: &[LeaseState::Gone],
@@ -56,7 +56,7 @@ named_enum! {
     pub enum ReservationState("reservation status") {
         /// Its host is promised.
         Pending = "pending",
-        /// Its host is ours.
+        /// Its host is allocated.
         Active = "active",
         /// It is over.
         Deleted = "deleted",
@@ -65,7 +65,7 @@ named_enum! {
     }
 }
 
-/// The life of a reservation. Its events are polls; one that no way explains is drift.
+/// The life of a reservation. Its events are polls; a status that no sequence of transitions leads to is drift.
 pub static RESERVATION: Machine<ReservationState, ReservationState, NoGuard> = Machine {
     name: "reservation",
     terminal: &[ReservationState::Deleted],

@@ -32,12 +32,12 @@ pub enum Poll {
     Step,
     /// It made several steps between two polls.
     Skipped,
-    /// No way of its machine leads there: record it, and take the object as it is.
+    /// No transitions of its machine lead there: record it, and take the object as it is.
     Drift,
 }
 
 impl<S: Named, E: Named, G: Named> Machine<S, E, G> {
-    /// What has this life, for example `flow`.
+    /// What has this lifecycle, for example `flow`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
@@ -49,19 +49,19 @@ impl<S: Named, E: Named, G: Named> Machine<S, E, G> {
         self.rows
     }
 
-    /// The states that end the life, and are left at most by rows that a late message takes.
+    /// The final states. Only few tables have rows that leave one of them.
     #[must_use]
     pub const fn terminal(&self) -> &'static [S] {
         self.terminal
     }
 
-    /// Whether `state` ends the life.
+    /// Whether `state` is a final state.
     #[must_use]
     pub fn is_terminal(&self, state: S) -> bool {
         self.terminal.contains(&state)
     }
 
-    /// All ways out of `from` on `event`, in the order they are tried; `None` is an object that does not exist yet.
+    /// All transitions from `from` on `event`, in the order they are tried; `None` is an object that does not exist yet.
     pub fn transitions(&self, from: impl Into<Option<S>>, event: E) -> impl Iterator<Item = Transition<S, E, G>> {
         let from = from.into();
         self.rows.iter().filter(move |row| row.on.contains(&event)).filter_map(move |row| {
@@ -114,7 +114,7 @@ impl<S: Named, E: Named, G: Named> Machine<S, E, G> {
         ways.map(|transition| transition.to).collect()
     }
 
-    /// States reachable from `from` in any number of transitions, `from` itself included; `None` is before birth.
+    /// States reachable from `from` in any number of transitions, `from` itself included; `None` is an object that does not exist yet.
     #[must_use]
     pub fn reachable(&self, from: impl Into<Option<S>>) -> BTreeSet<S> {
         self.walk(from.into()).into_keys().collect()

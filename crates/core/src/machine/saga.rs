@@ -1,5 +1,5 @@
-//! The life of a provisioner deployment. Owns the states of its saga and the table
-//! between them; never sends a request, writes a journal or counts a budget.
+//! The lifecycle of a deployment of the provisioner: a leased server. It is a saga: when a step fails, what earlier steps made is
+//! removed again. Owns its states and the table of transitions; never sends a request, writes a journal or counts a budget.
 
 use super::Machine;
 use super::transition::rows;
@@ -181,7 +181,7 @@ const FINAL: &[SagaState] = &[
 ];
 
 impl SagaState {
-    /// Whether `apply` is over; Ready and Degraded are its good ends, but the machine lives on.
+    /// Whether making the deployment is over. Ready and Degraded are its good ends; the server then goes on to exist.
     #[must_use]
     pub fn is_final(self) -> bool {
         MACHINE.is_terminal(self)
@@ -190,8 +190,9 @@ impl SagaState {
 
 /// The life of a deployment.
 ///
-/// Where the settle rule names no end, repeats used up roll back (failure 16). The rows named `resume` are
-/// the paragraph of that name: they start in every state under way, since a process may die in any.
+/// In the settling states (`Settle` rows) the program looks for an object whose creation got no clear answer; when all
+/// repetitions are used up, the deployment is rolled back. The rows named `resume` start in every state that is not final,
+/// since a process may die in any of them.
 pub static MACHINE: Machine<SagaState, Event, Guard> = Machine {
     name: "deployment",
     terminal: FINAL,

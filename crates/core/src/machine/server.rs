@@ -60,10 +60,10 @@ const EXISTING: &[ServerState] = &[
     ServerState::Error,
 ];
 
-/// The life of a server. Its events are polls; one that no row takes and no way explains is drift.
+/// The life of a server. Its events are polls; a status that no sequence of transitions leads to is drift.
 ///
-/// The chapter names no way out of REBOOT and REBUILD, and names PAUSED and SUSPENDED only in the saga: the rows named
-/// `ServerWait` let such servers come back, so that somebody's restart is not taken for drift.
+/// The rows named `ServerWait` let servers come back from REBOOT, REBUILD, PAUSED and SUSPENDED, so that a restart by somebody
+/// else is not taken for drift.
 pub static MACHINE: Machine<ServerState, ServerStatus, NoGuard> = Machine {
     name: "server",
     terminal: &[ServerState::Gone],

@@ -205,8 +205,8 @@ const DONE: &[StepState] = &[StepState::SUCCEEDED, StepState::FAILED, StepState:
 
 /// The life of a step by its internal state.
 ///
-/// States of a step: also of fan-outs and imports, approvals recorded while a step cannot take them, the timer of a delayed start,
-/// and live attempts under a halt that lets them finish.
+/// It also has the rules of fan-outs and of results imported from an earlier flow, of approvals that come before a step can take
+/// them, of the timer of a delayed start, and of attempts that finish after the flow was halted.
 pub static MACHINE: Machine<StepState, Event, Guard> = Machine {
     name: "step",
     terminal: DONE,

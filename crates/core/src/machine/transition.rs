@@ -5,12 +5,12 @@ use std::fmt;
 
 use super::Named;
 
-/// One row of a table: several states and events may share it.
+/// One row of a transition table; several states and events may share it.
 #[derive(Debug)]
 pub struct Row<S: 'static, E: 'static, G> {
-    /// What the row is about, in a word; several rows may share it.
+    /// Name of the rule, such as `T4`. Rows with the same name belong together; tests, diagrams and errors show it.
     pub rule: &'static str,
-    /// States it starts from; none for the birth of the object.
+    /// States it starts from; empty: it creates the object.
     pub from: &'static [S],
     /// Events it answers.
     pub on: &'static [E],
@@ -22,12 +22,12 @@ pub struct Row<S: 'static, E: 'static, G> {
     pub effects: &'static [&'static str],
 }
 
-/// One way from one state on one event.
+/// A transition from one state on one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition<S, E, G> {
-    /// What its row is about, in a word.
+    /// Name of the rule of its row.
     pub rule: &'static str,
-    /// The state before; none for the birth of the object.
+    /// The state before; none: it creates the object.
     pub from: Option<S>,
     /// What happened.
     pub event: E,

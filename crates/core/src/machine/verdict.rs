@@ -1,21 +1,32 @@
-//! The fence: what a start or result message is worth. Owns the order of the conditions;
-//! never looks a token up and never answers anybody.
+//! The verdict on a message of a worker that an attempt has started or ended: whether it counts. Owns the order of the
+//! conditions; never looks a token up and never sends an answer.
+//!
+//! ```
+//! use orlop_core::machine::job::JobState;
+//! use orlop_core::machine::verdict::{ReportVerdict, TokenFacts};
+//! let current = TokenFacts {
+//!     job: Some(JobState::Running), issued: true, answered: false, current: true, lost_newest: false, admissible: true,
+//! };
+//! assert_eq!(current.judge(), ReportVerdict::Accepted);
+//! let overtaken = TokenFacts { current: false, ..current };
+//! assert!(overtaken.judge() == ReportVerdict::Stale && overtaken.judge().kills());
+//! ```
 
 use super::job::JobState;
 use crate::named::named_enum;
 
 named_enum! {
-    /// The worth of a message about an attempt; every message gets one.
+    /// What to do with a message about an attempt; every message gets one verdict.
     pub enum ReportVerdict("verdict") {
-        /// Job or token never existed: acknowledge, discard, count, kill what runs.
+        /// Job or token never existed: acknowledge and discard the message, count it, and kill the attempt.
         Unknown = "unknown",
         /// Its result was accepted before: acknowledge again.
         Duplicate = "duplicate",
-        /// It counts: commit the change, then acknowledge.
+        /// It counts: store the change, then acknowledge.
         Accepted = "accepted",
         /// It counts although its attempt was given up: as accepted.
         Adopted = "adopted",
-        /// Overtaken: acknowledge, discard, count, kill what runs.
+        /// A newer attempt has taken its place: acknowledge and discard the message, count it, and kill the attempt.
         Stale = "stale",
     }
 }

@@ -1,4 +1,4 @@
-//! The life of one incarnation of a worker. Owns its states and the table between them;
+//! The lifecycle of one incarnation of a worker: a worker id that comes back after its end is a new incarnation. Owns its states and the table between them;
 //! never measures a heartbeat. Cordon is a flag beside the state, not a state.
 
 use super::Machine;

@@ -1,5 +1,5 @@
-//! Who may be asked for advice within bounds that code sets. Owns the contract; what an
-//! answer is worth is for the asker to judge, and no answer is ever an order.
+//! Advice from a language model, or anything else that answers questions. Owns the contract of asking; the caller checks each
+//! answer and decides what it may change.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::error::Problem;
 /// The longest answer that is read, in bytes.
 pub const MAX_REPLY: usize = 64 << 10;
 
-/// Who says something in a conversation.
+/// The author of a message in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker {
     /// Whoever sets the rules of the conversation.
@@ -23,7 +23,7 @@ pub enum Speaker {
 }
 
 impl Speaker {
-    /// Its name in small letters.
+    /// Its name in lower case, as chat interfaces have it: `system`, `user` or `assistant`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,14 +44,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// What somebody says.
+    /// A message of a speaker.
     #[must_use]
     pub fn new(speaker: Speaker, text: impl Into<String>) -> Self {
         Self { speaker, text: text.into() }
     }
 }
 
-/// A question with the form its answer must have.
+/// A question and the JSON schema of its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// A short name in letters, digits and `_`.
@@ -67,16 +67,16 @@ pub struct Question {
 pub struct Reply {
     /// Its text, at most [`MAX_REPLY`] bytes.
     pub text: String,
-    /// Tokens that it cost, question included; 0 where nobody counts.
+    /// Tokens that it cost, those of the question included; 0 where the other side does not say.
     pub tokens: u64,
     /// Requests that it took.
     pub requests: u32,
 }
 
-/// Somebody who answers questions.
+/// Answers questions.
 #[async_trait]
 pub trait Advisor: Send + Sync {
-    /// Asks once, and waits no longer than `patience` for the answer, all repetitions included.
+    /// Asks a question, and waits no longer than `patience` for the answer, all retries included.
     ///
     /// # Errors
     /// Denied when there is no use in asking again, such as for a wrong key; Transient when nothing came in time or the other

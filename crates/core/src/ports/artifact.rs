@@ -1,4 +1,5 @@
-//! Where artifact bytes are stored. Owns the contract of a content-addressed store; packing is the adapter's.
+//! Storing artifacts, the files and folders that steps hand to each other. Owns the contract of a content-addressed store;
+//! adapters pack them.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! Where events of the fleet go after their commit. Owns the contract of the bus and the
-//! form of its subjects; publishes nothing by itself.
+//! Publishing events of the fleet to listeners. Owns the contract of the bus and the form of its subjects; publishes nothing
+//! itself.
 //!
-//! Events are published after the turn that caused them was committed, in its order. An in-process bus keeps the newest in a
-//! ring and writes nothing; an outside bus takes them from the store's outbox, at least once, in order of their ids.
+//! Events are published in order, once what caused them is stored. A bus within the process keeps the newest in a ring and stores
+//! nothing; a bus outside gets them from the store's outbox, at least once, in the order of their ids.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,7 +23,7 @@ pub const RING: usize = 65_536;
 /// An event as it travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusEvent {
-    /// Its number: grows in the order of publication. Who sees one again drops it.
+    /// Its number, which grows in the order of publication. A listener that gets a number again drops the event.
     pub id: u64,
     /// Full subject, such as `orlop.events.job.created`.
     pub subject: Cow<'static, str>,
@@ -34,44 +34,52 @@ pub struct BusEvent {
 /// What the body of an event holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventBody {
-    /// Number of the event, as text, for some readers round numbers.
+    /// Number of the event, as text because some JSON readers round numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Subject without its root, such as `job.created`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When, RFC 3339.
+    /// Time of the event, in RFC 3339 form.
     pub time: String,
-    /// Whose.
+    /// Tenant it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Id of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Element.
+    /// Index of the element, where the job is an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
     /// Number of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// Its epoch.
+    /// Epoch of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
     /// Id of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// Follows the request through all parts.
+    /// Correlation id of the request that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// W3C trace context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// What else.
+    /// Further members, by the kind of the event.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub data: serde_json::Value,
 }
 
-/// Which subjects somebody listens to: words joined by `.`, where `*` stands for one word and a final `>` for one or more.
+/// Which subjects a listener gets: words joined by `.`, where `*` stands for one word and a final `>` for one or more.
+///
+/// ```
+/// use orlop_core::ports::bus::SubjectFilter;
+/// let jobs = SubjectFilter::new("orlop.events.job.*")?;
+/// assert!(jobs.passes("orlop.events.job.created") && !jobs.passes("orlop.events.worker.lost"));
+/// assert!(SubjectFilter::new("orlop.>.created").is_err());
+/// # Ok::<(), orlop_core::ports::bus::BadFilter>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectFilter(String);
 
@@ -134,12 +142,13 @@ impl fmt::Display for SubjectFilter {
     }
 }
 
-/// What a listener gets.
+/// What a subscription gives its listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// An event.
     Event(Arc<BusEvent>),
-    /// It was too slow: events are missing, and the next one has this number or a greater one. It reads the state again.
+    /// The listener was too slow and has missed events; the next one has this number or a greater one. It should read the state
+    /// again.
     Lagged {
         /// Number from which it goes on.
         from: u64,

@@ -1,4 +1,4 @@
-//! What time it is. The program gives engines and adapters a clock; tests give one that they move.
+//! The time. A program gives engines and adapters a clock; tests give one that they set.
 
 use crate::time::Time;
 
@@ -20,7 +20,8 @@ pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Time;
 
-    /// Somebody has seen this time: it is not earlier now. The default suits a clock that never goes back.
+    /// Tells the clock of a time that was already used, for example one read from a journal: [`Clock::now`] must not give an earlier
+    /// one from now on. The default does nothing, which suits a clock that never goes back.
     fn no_earlier_than(&self, time: Time) {
         let _ = time;
     }

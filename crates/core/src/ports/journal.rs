@@ -1,4 +1,5 @@
-//! Where a host writes down what happened to its flows before it acts. Owns the contract; the bytes are the engine's.
+//! Storing the events of flows before a host acts on them, so that a flow goes on after a crash. Owns the contract; the bytes of
+//! events and snapshots are the flow engine's.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,7 @@ pub trait FlowJournal: Send + Sync {
     /// entries get the numbers that follow. All entries are written, or none.
     ///
     /// # Errors
-    /// Conflict when somebody else has appended; NotFound; Capacity when the disk is full.
+    /// Conflict when another host has appended meanwhile; NotFound; Capacity when the disk is full.
     async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), Problem>;
 
     /// Replaces the snapshot by one that covers the entries up to `through`, and drops those.
@@ -70,7 +71,7 @@ pub trait FlowJournal: Send + Sync {
     /// Transient when it cannot be read now.
     async fn list(&self) -> Result<Vec<FlowRecordSummary>, Problem>;
 
-    /// Deletes a flow with everything of it. One that is not there is fine.
+    /// Deletes a flow with its snapshot and entries; does nothing when there is none.
     ///
     /// # Errors
     /// Transient when it cannot be written now.
@@ -86,7 +87,7 @@ pub struct FlowRecord {
     pub flow: JobFlow,
     /// When it was accepted.
     pub created_at: Time,
-    /// What its host must know beside it to go on after a crash, as the host wrote it.
+    /// Further data that the host wrote, to go on with the flow after a crash.
     pub options: serde_json::Value,
 }
 

@@ -1,5 +1,5 @@
-//! Where the values of secrets come from when an attempt needs them. Owns the contract; a
-//! value is never part of a spec, an event or a log.
+//! Reading the values of secrets when an attempt needs them. Owns the contract; a value is never part of a spec, an event or a
+//! log.
 
 use std::fmt;
 
@@ -12,6 +12,12 @@ use crate::id::TenantName;
 pub const MAX_SECRET: usize = 64 << 10;
 
 /// The value of a secret. Its debug form hides it.
+///
+/// ```
+/// use orlop_core::ports::secret::SecretValue;
+/// let value = SecretValue::new(*b"hunter2");
+/// assert_eq!((format!("{value:?}").as_str(), value.expose()), ("SecretValue(***)", b"hunter2".as_slice()));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(Box<[u8]>);
 
@@ -22,7 +28,7 @@ impl SecretValue {
         Self(bytes.into())
     }
 
-    /// The bytes, for whoever hands them to the attempt.
+    /// The bytes, to be handed to the attempt and nothing else.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
@@ -41,7 +47,7 @@ pub trait SecretStore: Send + Sync {
     /// The newest value of a secret.
     ///
     /// # Errors
-    /// NotFound when there is none of that name; Invalid when the name is none; Denied when it cannot be opened; Transient
+    /// NotFound when there is none of that name; Invalid when the text is not a name; Denied when it cannot be decrypted; Transient
     /// when it cannot be read now.
     async fn resolve(&self, tenant: &TenantName, name: &str) -> Result<SecretValue, Problem>;
 
@@ -55,7 +61,7 @@ pub trait SecretStore: Send + Sync {
 /// Checks the name of a secret: 1 to 128 letters, digits, `-`, `_` and `.`, with a letter or digit first.
 ///
 /// # Errors
-/// Invalid when it is none.
+/// Invalid when it is not such a name.
 pub fn check_secret_name(name: &str) -> Result<(), Problem> {
     let plain = |ch: char| ch.is_ascii_alphanumeric() || matches!(ch, '-' | '_' | '.');
     if name.len() <= 128 && name.starts_with(|ch: char| ch.is_ascii_alphanumeric()) && name.chars().all(plain) {

@@ -1,5 +1,5 @@
-//! Where attempts run. Owns the contract between a flow's host and a substrate; the host decides, the substrate starts,
-//! observes and ends.
+//! Running attempts. Owns the contract between the host of a flow and a substrate: the host decides, the substrate starts attempts,
+//! observes them and ends them.
 
 use std::time::Duration;
 
@@ -110,8 +110,8 @@ pub trait Substrate: Send + Sync {
     /// [`Problem::reason`] names the step reason.
     async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, Problem>;
 
-    /// Says that it is written down that an execution was started. A substrate that has nothing left of it after a crash, as of
-    /// functions of this program, begins it only now: so no attempt runs twice under its number.
+    /// Tells the substrate that the host has stored the start of an execution. A substrate that loses executions in a crash, such as
+    /// one for functions of this program, begins them only now, so that no attempt runs twice under its number.
     fn accepted(&self, _key: &AttemptKey) {}
 
     /// Watches an execution started by an earlier host without creating one; its end is reported by
@@ -137,7 +137,7 @@ pub trait Substrate: Send + Sync {
         Ok(())
     }
 
-    /// Stops the clock of an execution. One that has ended is left alone.
+    /// Suspends an execution, so that its time limit stands still. One that has ended is left alone.
     ///
     /// # Errors
     /// Transient when it cannot be reached now; Invalid when this substrate cannot suspend.
@@ -173,7 +173,7 @@ pub trait Substrate: Send + Sync {
     }
 }
 
-/// The flow on whose behalf a substrate creates something.
+/// The flow for which a substrate creates objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowOwner {
     /// Unique id.
@@ -184,12 +184,12 @@ pub struct FlowOwner {
     pub namespace: String,
 }
 
-/// What keeps an accepted attempt from running, or that nothing does any more.
+/// A change of whether an accepted attempt can run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptDelay {
     /// Which execution.
     pub key: AttemptKey,
-    /// Why it does not run; none: it does.
+    /// Why it does not run; none: it runs.
     pub cause: Option<DelayCause>,
     /// Since when.
     pub since: Time,

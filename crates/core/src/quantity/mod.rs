@@ -56,7 +56,7 @@ impl Step {
 
 /// An amount of something: an exact multiple of 10⁻⁹ between ±(2^127 − 1)·10⁻⁹, about ±1.7·10²⁹.
 ///
-/// Texts with more precision are rounded away from zero to 10⁻⁹ (who asks for something gets something); larger ones
+/// Texts with more precision are rounded away from zero to 10⁻⁹ (so that a request for a tiny amount is not one for nothing); larger ones
 /// are cut to the range, those with a binary suffix to 2^63 − 1 as Kubernetes does. Two amounts are equal when they are
 /// worth the same, whatever they were written as: `1Ki` equals `1024`.
 ///

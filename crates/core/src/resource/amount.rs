@@ -19,13 +19,13 @@ macro_rules! amount {
             /// Nothing.
             pub const ZERO: Self = Self(0);
 
-            /// What a request of `quantity` counts as: rounded up, at most `u64::MAX`; `None` below zero.
+            /// A request for `quantity`: rounded up to whole steps, at most `u64::MAX`; `None` where it is negative.
             #[must_use]
             pub fn requested(quantity: Quantity) -> Option<Self> {
                 quantity.round_up($step).map(Self)
             }
 
-            /// What a capacity of `quantity` counts as: rounded down, at most `u64::MAX`; `None` below zero.
+            /// A capacity of `quantity`: rounded down to whole steps, at most `u64::MAX`; `None` where it is negative.
             #[must_use]
             pub fn offered(quantity: Quantity) -> Option<Self> {
                 quantity.round_down($step).map(Self)
@@ -90,7 +90,7 @@ macro_rules! amount {
 }
 
 amount! {
-    /// CPU time in thousandths of a core (millicores).
+    /// CPU in thousandths of a core (millicores).
     pub struct CpuMilli(Step::Milli);
 }
 

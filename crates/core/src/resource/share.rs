@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// A fraction of a whole: exact, ordered by worth, in lowest terms.
+/// An exact fraction of a total, in lowest terms and ordered by value.
 ///
-/// Something of nothing is infinite, greater than any other share; nothing of anything is zero.
+/// An amount above zero out of a total of zero is [`Share::INFINITE`], greater than any other share; zero out of any total is
+/// [`Share::ZERO`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Share {
     amount: u128,

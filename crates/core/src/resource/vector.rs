@@ -12,12 +12,12 @@ use super::share::Share;
 use crate::id::IdError;
 use crate::quantity::{Quantity, QuantityError, Step};
 
-/// Which way an amount between two steps is counted.
+/// Which way an amount that is no whole number of steps is rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rounding {
-    /// Up, as a request: it gets at least what it asks for.
+    /// Up, for requests: a job gets at least what it asks for.
     Up,
-    /// Down, as a capacity: no more is given than there is.
+    /// Down, for capacities: no more is given than there is.
     Down,
 }
 

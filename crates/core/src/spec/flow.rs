@@ -21,6 +21,20 @@ pub const API_VERSION: &str = "workflow.kube-zen.io/v1alpha1";
 pub const KIND: &str = "JobFlow";
 
 /// A flow: one object and its single run.
+///
+/// ```
+/// use orlop_core::spec::flow::JobFlow;
+/// let flow: JobFlow = serde_json::from_value(serde_json::json!({
+///     "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "release"},
+///     "spec": {"steps": [
+///         {"name": "approve", "type": "Manual", "message": "Release it?"},
+///         {"name": "publish", "type": "Manual", "dependencies": ["approve"], "timeoutSeconds": 3600},
+///     ]},
+/// }))?;
+/// assert_eq!((flow.metadata.name.as_str(), flow.spec.steps.len()), ("release", 2));
+/// assert_eq!(flow.spec.steps[1].dependencies, ["approve"]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -43,7 +57,7 @@ pub struct JobFlow {
 }
 
 impl JobFlow {
-    /// A flow of a name and a spec.
+    /// A flow with a name and a spec.
     #[must_use]
     pub fn new(name: impl Into<String>, spec: FlowSpec) -> Self {
         Self {
@@ -96,7 +110,7 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// A spec of these steps.
+    /// A spec with these steps and defaults otherwise.
     #[must_use]
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         Self { steps: steps.into_iter().collect(), ..Self::default() }

@@ -1,5 +1,5 @@
-//! What users ask for: the typed objects of the API. Owns field names, types and defaults; checking them against each
-//! other is the flow engine's manifest module.
+//! The objects that users write, as types: JobFlows with their steps, policies and status, and jobs of the fleet. Owns field names,
+//! types and defaults; `orlop_dag::manifest` reads them from files and checks them.
 
 pub mod artifact;
 pub mod flow;

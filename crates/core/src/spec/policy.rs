@@ -219,13 +219,21 @@ pub struct BackoffSpec {
 }
 
 impl RetryPolicy {
-    /// So many retries, each this long after the failure.
+    /// At most `limit` retries, each `delay` after the failure.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use orlop_core::spec::policy::RetryPolicy;
+    /// let policy = RetryPolicy::exponential(5, Duration::from_secs(2));
+    /// assert_eq!((policy.retries(), policy.formula().delay(3, 0.0)), (5, Duration::from_secs(16)));
+    /// assert_eq!(RetryPolicy::fixed(5, Duration::from_secs(2)).formula().delay(3, 0.0), Duration::from_secs(2));
+    /// ```
     #[must_use]
     pub fn fixed(limit: u32, delay: Duration) -> Self {
         Self::of("Fixed", limit, delay)
     }
 
-    /// So many retries, the first this long after the failure, each further one after twice the time.
+    /// At most `limit` retries: the first `first` after the failure, each further one after twice the delay of the one before.
     #[must_use]
     pub fn exponential(limit: u32, first: Duration) -> Self {
         Self::of("Exponential", limit, first)
@@ -239,14 +247,14 @@ impl RetryPolicy {
         Self { limit: Some(i32::try_from(limit).unwrap_or(i32::MAX)), backoff: Some(backoff) }
     }
 
-    /// Retries allowed: the limit, 3 where none is given, never below 0.
+    /// Retries allowed: the limit; 3 where none is given, 0 where it is negative.
     #[must_use]
     pub fn retries(&self) -> u32 {
         u32::try_from(self.limit.unwrap_or(DEFAULT_RETRY_LIMIT)).unwrap_or(0)
     }
 
-    /// The delay formula. Of unvalidated input an unknown type grows by 2ⁿ, an unreadable or empty
-    /// duration is 1 s.
+    /// The delay formula. In input that was not validated, an unknown type counts as `Exponential` and an invalid duration as
+    /// 1 s.
     #[must_use]
     pub fn formula(&self) -> Backoff {
         self.backoff.as_ref().map(BackoffSpec::formula).unwrap_or_default()

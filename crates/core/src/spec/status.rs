@@ -1,5 +1,4 @@
-//! Status of a flow as the API shows it. Owns the fields; what they say is decided by
-//! the engine's `view`.
+//! Status of a flow as the API shows it. Owns the fields; `orlop_dag::engine::view` fills them.
 
 use std::collections::BTreeMap;
 

@@ -110,7 +110,7 @@ fn job(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 impl Step {
-    /// A step of a name. Without a [template](Step::template) it is a function of the program that runs the flow.
+    /// A step with a name. Without a [template](Step::template) it is a function of the program that runs the flow.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,7 +127,7 @@ impl Step {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// A step that waits for a person, with what is asked.
+    /// A step that waits for the approval of a person, with the question.
     #[must_use]
     pub fn manual(name: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: Some(StepKind::Manual), message: Some(message.into()), ..Self::new(name) }
@@ -140,7 +140,7 @@ impl Step {
         self
     }
 
-    /// The same step, waiting for these as well.
+    /// The same step, which waits for these steps too.
     #[must_use]
     pub fn after<N: Into<String>>(mut self, steps: impl IntoIterator<Item = N>) -> Self {
         self.dependencies.extend(steps.into_iter().map(Into::into));
@@ -190,20 +190,21 @@ impl Step {
         self
     }
 
-    /// The same step, run once for each item of a list that another step gives: `<step>:<path>`, or a parameter.
+    /// The same step, run once for each item of a JSON list: `<step>:<path>`, such as `scan:$.outputs.files`, or a placeholder such as
+    /// `${parameters.files}`.
     #[must_use]
     pub fn for_each(mut self, list: impl Into<String>) -> Self {
         self.with_param = Some(list.into());
         self
     }
 
-    /// Whether a person decides it.
+    /// Whether it waits for the approval of a person.
     #[must_use]
     pub fn is_manual(&self) -> bool {
         self.kind == Some(StepKind::Manual)
     }
 
-    /// Whether it is a function: it runs something and has no template.
+    /// Whether it is a function of the program that runs the flow: not a Manual step, and without a template.
     #[must_use]
     pub fn is_function(&self) -> bool {
         !self.is_manual() && self.template.is_none()

@@ -1,5 +1,5 @@
-//! What scheduler, store, wire and worker say of a task: the unit of work that one attempt runs. A job is one task, an array has
-//! one for each element, a gang one for each member.
+//! Types about tasks, which scheduler, store, protocol and workers share. A task is the unit of work that one attempt runs: a job
+//! is one task, an array has one for each element, a gang one for each member.
 
 #[cfg(feature = "hardware")]
 mod demand;
@@ -42,7 +42,7 @@ pub enum CancelReason {
     Preempted,
     /// Its worker's drain deadline has come.
     Drain,
-    /// Its fence was overtaken.
+    /// A newer attempt has taken its place.
     Stale,
     /// Another member ended its gang.
     Gang,

@@ -1,4 +1,4 @@
-//! Samples of what a contract counts: every kill, seed or position in the long mode, a few of them otherwise. Reads no
+//! Samples of the cases of a test: every kill, seed or position in the long mode, a few of them otherwise. Reads no
 //! environment and prints nothing: [`sample!`](crate::sample) does both in the test that it stands in.
 
 use std::fmt;

@@ -1,5 +1,5 @@
-//! A machine in a substrate's words, as the substrate itself would tell of it. Owns the labels, resources and device lists
-//! that follow from facts; it is how the laws of the translations are tested and how workers label themselves.
+//! The labels, resources and devices that a substrate would report of a machine with given hardware. Workers label themselves by
+//! it, and the translations are tested with it.
 
 mod kubernetes;
 
@@ -13,7 +13,7 @@ use super::vocabulary::{FLEET, GpuWords, Substrate, Vocabulary, tee_label};
 use crate::named::Named as _;
 use crate::resource::{CPU, EPHEMERAL_STORAGE, MEMORY, ResourceName, ResourceVector};
 
-/// A machine in a substrate's words.
+/// A machine as a substrate would report it.
 #[must_use]
 pub fn describe(facts: &HardwareFacts, vocabulary: &Vocabulary) -> Machine {
     let mut machine = Machine {
@@ -80,7 +80,8 @@ fn devices(facts: &HardwareFacts, catalogue: &Catalogue) -> Vec<Device> {
     facts.gpus.iter().enumerate().map(device).collect()
 }
 
-/// Labels that a worker of the fleet derives from its hardware: what its devices have in common, and what it serves.
+/// Labels that a worker of the fleet derives from its hardware: what all its devices have in common, and the trusted execution
+/// environments it satisfies.
 #[must_use]
 pub fn derived(facts: &HardwareFacts) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([(format!("{FLEET}arch"), facts.arch.to_string())]);

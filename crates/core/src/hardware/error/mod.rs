@@ -256,7 +256,7 @@ fn did_you_mean(nearest: &[String]) -> String {
 }
 
 impl HardwareError {
-    /// What happens next: a request that can never work waits for a change, one that fits nowhere now for capacity.
+    /// What a caller should do next: `Capacity` where no machine fits now, `Invalid` where the request can never succeed.
     #[must_use]
     pub const fn class(&self) -> Class {
         match self {
@@ -265,7 +265,8 @@ impl HardwareError {
         }
     }
 
-    /// The field of a request that it is about, as users write it; none where it is about what they ask for besides.
+    /// The field of a [`HardwareInput`](super::HardwareInput) that it is about, in its JSON spelling; none where it is about labels,
+    /// affinity or resources of the pod.
     #[must_use]
     pub const fn field(&self) -> Option<&'static str> {
         Some(match self {

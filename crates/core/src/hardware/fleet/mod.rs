@@ -1,5 +1,5 @@
-//! A need in the words of the fleet: the predicate on what a worker reports, and the part of it that a job can say.
-//! Owns that rendering; the scheduler places by it.
+//! A hardware request for the fleet's own workers: whether a worker satisfies it, and its translation into the fields of a job,
+//! by which the scheduler places it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::spec::job::{GpuKind, Gpus, KINDS_MAX, Prefer, Requires, Resources};
 /// The counter of scratch disk that a worker advertises, in bytes.
 pub(crate) const DISK: &str = "disk";
 
-/// Whether a label is one that follows from a worker's hardware, and that nobody else sets.
+/// Whether workers derive a label from their hardware, so that nobody else may set it: it begins with `orlop/`.
 #[must_use]
 pub fn is_derived(key: &str) -> bool {
     key.starts_with(FLEET)
@@ -32,10 +32,10 @@ pub fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), HardwareErr
     }
 }
 
-/// Whether a worker could ever serve a need, and every reason why not.
+/// Whether a worker could ever satisfy a request, and every reason why not.
 ///
 /// # Errors
-/// The fleet has no words for the need.
+/// The request cannot be expressed for the fleet.
 pub fn judge(
     facts: &HardwareFacts,
     resolved: &Resolved,
@@ -46,7 +46,7 @@ pub fn judge(
     Ok(place(resolved, resources, vocabulary)?.check(&machine))
 }
 
-/// What a job says about where it runs.
+/// The fields of a job that say where it runs.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct FleetNeed {
     /// Amounts and devices.
@@ -57,12 +57,12 @@ pub struct FleetNeed {
     pub prefer: Vec<Prefer>,
 }
 
-/// A need as a job says it. A job has words for whole devices by vendor, model and memory, and for slices of a model; the rest is
-/// asked of labels that workers derive, or refused where no label tells it of the very devices.
+/// A request as fields of a job. A job can ask for whole devices by vendor, model and memory, and for slices of a model; the rest
+/// becomes conditions on labels that workers derive, and is refused where no label tells it of the same devices.
 ///
 /// # Errors
 /// Form words, slices of a profile that no model or too many have, shared or confidential devices and extended resources of
-/// devices, of which a job cannot speak.
+/// devices, which the fields of a job cannot express.
 pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, HardwareError> {
     let default = Resources::default();
     let mut need = FleetNeed {

@@ -30,7 +30,7 @@ pub struct Model {
     pub karpenter: Option<String>,
 }
 
-/// A product: one device one can buy.
+/// A product: a device that can be bought.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Product {
@@ -126,7 +126,7 @@ pub struct Wanted<'a> {
 }
 
 impl Catalogue {
-    /// What is built in.
+    /// The built-in catalogue.
     #[must_use]
     pub fn built_in() -> &'static Self {
         static BUILT_IN: LazyLock<Catalogue> = LazyLock::new(models::built_in);
@@ -139,7 +139,7 @@ impl Catalogue {
         self.models.iter().find(|model| model.key.as_str() == name || model.alias.as_deref() == Some(name))
     }
 
-    /// A model in place of the one with its key, or beside the others.
+    /// Replaces the model with the same key, or adds the model.
     pub fn put(&mut self, model: Model) {
         match self.models.iter_mut().find(|known| known.key == model.key) {
             Some(known) => *known = model,
@@ -153,7 +153,7 @@ impl Catalogue {
         models.flat_map(|model| model.products.iter().map(move |product| (model, product)))
     }
 
-    /// The products of a vendor that will do.
+    /// The products of a vendor that match.
     #[must_use]
     pub fn products(&self, vendor: Vendor, wanted: Wanted<'_>) -> Vec<Product> {
         let will_do = |(model, product): &(&Model, &Product)| {

@@ -1,5 +1,5 @@
-//! Devices: vendors, models, forms, slices and what is asked of them. Owns the neutral types and their canonical text;
-//! how a cluster names a device is a translation's matter.
+//! GPUs: vendors, models, forms, slices (MIG) and requests for them. Owns the types, which are the same for all substrates, and
+//! their texts; how a cluster names a device stands in the tables.
 
 mod catalogue;
 pub(in crate::hardware) mod legal;

@@ -1,5 +1,5 @@
-//! A placement and what the user asks for besides, as one. Owns the rules of merging: both
-//! hold, nothing is weakened, and what contradicts is an error with both sides named.
+//! Merging a placement with what the user's own pod specification asks for. Owns the rules: both hold, neither is weakened, and
+//! a contradiction is an error that names both sides.
 
 mod contradiction;
 mod terms;
@@ -28,7 +28,7 @@ pub struct Term {
     /// On labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub expressions: Vec<LabelExpr>,
-    /// On fields; the only one there is, is `metadata.name`.
+    /// On fields; `metadata.name` is the only one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<LabelExpr>,
 }
@@ -48,7 +48,7 @@ impl Term {
     }
 }
 
-/// What the user asks for besides. Pod affinity and anything else is kept by those who render it.
+/// The constraints of the user's own pod specification. Pod affinity and everything else stays as it is in the pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct UserConstraints {
@@ -56,7 +56,7 @@ pub struct UserConstraints {
     pub node_selector: BTreeMap<String, String>,
     /// Terms of which a node must meet one; absent, none is asked for.
     pub required: Option<Vec<Term>>,
-    /// Terms that are better met, with their weight.
+    /// Terms that are preferred, with their weight, 1 to 100.
     pub preferred: Vec<(u8, Term)>,
     /// Taints that are tolerated.
     pub tolerations: Vec<Toleration>,
@@ -76,7 +76,7 @@ pub struct Merged {
     pub node_selector: BTreeMap<String, String>,
     /// Terms of which a node must meet one; none, none is asked for.
     pub required: Vec<Term>,
-    /// Terms that are better met, with their weight.
+    /// Terms that are preferred, with their weight, 1 to 100.
     pub preferred: Vec<(u8, Term)>,
     /// Taints that are tolerated.
     pub tolerations: Vec<Toleration>,

@@ -1,5 +1,14 @@
-//! Where work may run, in words of no substrate. Owns the neutral value and the meaning
-//! of its expressions, taints and tolerations; deriving and rendering it is the translations' work.
+//! Where work may run: conditions on labels, tolerated taints, resources and devices of one machine. Owns these values and
+//! whether a machine meets them; other modules derive them, and adapters write them for a substrate.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use orlop_core::hardware::placement::{LabelExpr, Operator};
+//! let condition = LabelExpr::new("gpu", Operator::In, ["a100", "h100"]);
+//! let labels = BTreeMap::from([("gpu".to_owned(), "h100".to_owned())]);
+//! assert!(condition.matches(&labels) && !LabelExpr::equal("gpu", "l4").matches(&labels));
+//! assert_eq!(condition.to_string(), "gpu in {a100, h100}");
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -105,7 +114,7 @@ impl LabelExpr {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Alternative {
-    /// All of these; none of them asks nothing.
+    /// The conditions, all of which must hold; empty: it always holds.
     pub all_of: Vec<LabelExpr>,
 }
 
@@ -121,7 +130,7 @@ impl Alternative {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Clause {
-    /// One of these; a clause without any is never met.
+    /// The alternatives, one of which must hold; empty: it never holds.
     pub any_of: Vec<Alternative>,
 }
 
@@ -162,11 +171,11 @@ impl Clause {
     }
 }
 
-/// Conditions that are better met than not.
+/// Conditions that are preferred but not required.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Preference {
-    /// How much better, 1 to 100.
+    /// Weight of the preference, 1 to 100.
     pub weight: u8,
     /// The conditions.
     pub alternative: Alternative,
@@ -184,7 +193,7 @@ named_enum! {
     }
 }
 
-/// A mark of a machine that keeps work away.
+/// A taint of a machine, which keeps work away that does not tolerate it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Taint {
@@ -205,7 +214,7 @@ impl fmt::Display for Taint {
     }
 }
 
-/// Leave to be placed beside a taint.
+/// A toleration: work with it may be placed on machines with the taint.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Toleration {
@@ -221,13 +230,13 @@ pub struct Toleration {
 }
 
 impl Toleration {
-    /// Leave beside any `NoSchedule` taint with this key, as every device asked for gives.
+    /// Tolerates any `NoSchedule` taint with this key, as every request for a device does.
     #[must_use]
     pub fn of_key(key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), value: None, effect: Some(TaintEffect::NoSchedule) }
     }
 
-    /// Whether it gives leave beside `taint`.
+    /// Whether it tolerates `taint`.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.key.as_ref().is_none_or(|key| *key == taint.key)
@@ -242,16 +251,16 @@ impl Toleration {
 pub struct RuntimeNeed {
     /// Its class.
     pub name: String,
-    /// Other classes that will do.
+    /// Other classes that are accepted.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub accepted: BTreeSet<String>,
-    /// Whether any other class will do as well, because the user should know best.
+    /// Whether any other class that the user names is accepted as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any: bool,
 }
 
 named_enum! {
-    /// What a user should know about a translation.
+    /// A remark about a translation for the user.
     pub enum Note("placement note") {
         /// The substrate could only express a narrower need: fewer machines fit than could.
         Narrowed,
@@ -267,25 +276,25 @@ pub struct Placement {
     /// The CPU architecture, as the substrate labels it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arch: Option<LabelExpr>,
-    /// The trusted execution environment without which it will not do.
+    /// The trusted execution environment that is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tee: Option<TeeKind>,
     /// Clauses that must all be met.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<Clause>,
-    /// Conditions that are better met than not.
+    /// Conditions that are preferred but not required.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preferred: Vec<Preference>,
     /// Taints that are tolerated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// Requests, which equal limits.
+    /// Resources to request; limits are the same.
     #[serde(skip_serializing_if = "ResourceVector::is_zero")]
     pub resources: ResourceVector,
     /// The runtime.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeNeed>,
-    /// What the runtime itself takes; counts for fit and quota, never rendered.
+    /// Resources that the runtime itself uses; they count for fit and quota and are never written into a pod.
     #[serde(skip_serializing_if = "ResourceVector::is_zero")]
     pub overhead: ResourceVector,
     /// Devices.
@@ -294,7 +303,7 @@ pub struct Placement {
     /// Claims.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<DeviceClaim>,
-    /// What a user should know.
+    /// Remarks for the user.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub notes: BTreeSet<Note>,
 }
@@ -321,7 +330,7 @@ impl Placement {
         MachineFit { machine: machine.name.clone(), failures }
     }
 
-    /// Taints that keep this work away: those that keep work away at all and are not tolerated.
+    /// Taints that keep this work away: those with an effect that keeps work away, and that are not tolerated.
     pub fn untolerated<'a>(&'a self, taints: &'a [Taint]) -> impl Iterator<Item = &'a Taint> {
         untolerated(&self.tolerations, taints)
     }

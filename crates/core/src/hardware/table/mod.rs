@@ -1,5 +1,5 @@
-//! Configurable tables of the hardware model: what is built in, and what a file lays over
-//! it entry by entry. Owns the value and its overlay; reading YAML is the program's matter.
+//! Configurable tables of the hardware model: the built-in entries, and those of a file, which replace or extend them entry by
+//! entry. Owns the values and this overlay; reads no file.
 
 mod built_in;
 mod names;
@@ -22,16 +22,16 @@ pub use words::{
 use super::gpu::{Catalogue, FamilyValue, Model, ModelKey, Product, Vendor, legal};
 use super::{Arch, Substrate, TeeKind, Vocabulary};
 
-/// Whose labels are in use, and how slices are told of.
+/// Which families of labels are read, and how slices are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Families {
-    /// Those that tell about GPUs.
+    /// Families with labels of GPUs.
     pub gpu: BTreeSet<LabelFamily>,
-    /// Whether those count besides whose keys a cluster's nodes have.
+    /// Whether other families count too when a node of the cluster has one of their keys.
     pub auto: bool,
-    /// Those that tell about trusted execution.
+    /// Families with labels of trusted execution environments.
     pub tee: BTreeSet<TeeFamily>,
-    /// How slices are told of.
+    /// How slices are reported.
     pub mig_strategy: MigStrategy,
 }
 
@@ -53,7 +53,7 @@ pub struct Tables {
     pub catalogue: Catalogue,
     /// Vendors in Kubernetes.
     pub vendors: BTreeMap<Vendor, VendorWords>,
-    /// Whose labels are in use.
+    /// Which families of labels are read.
     pub families: Families,
     /// Trusted execution environments in Kubernetes.
     pub tees: BTreeMap<TeeKind, TeeWords>,
@@ -113,9 +113,9 @@ pub struct GpuFile {
     /// Vendors, in any case.
     #[serde(deserialize_with = "overlay::vendors")]
     pub vendors: BTreeMap<Vendor, VendorFile>,
-    /// Whose labels are in use.
+    /// Which families of labels are read.
     pub label_families: Option<GpuFamilies>,
-    /// How slices are told of.
+    /// How slices are reported.
     pub mig_strategy: Option<MigStrategy>,
 }
 
@@ -126,7 +126,7 @@ pub struct TeesFile {
     /// Kinds.
     #[serde(deserialize_with = "overlay::tees")]
     pub kinds: BTreeMap<TeeKind, TeeFile>,
-    /// Whose labels are in use.
+    /// Which families of labels are read.
     pub label_families: Option<BTreeSet<TeeFamily>>,
 }
 

@@ -1,13 +1,37 @@
-//! Where the fleet's server writes down what it decided before it acts. Owns the contract of the store and the list of records;
-//! decides nothing about jobs.
+//! The store of the fleet's server: what it decides is stored before it acts on it. Owns the contract of the store and the list of
+//! records; decides nothing about jobs.
 //!
-//! One server at a time writes, under an [`Epoch`] that it took with [`FleetStore::acquire`]; a commit of an older epoch is
-//! refused and writes nothing. All turns of one [`FleetStore::commit`] are written in one durable transaction, or none.
-//! Within it an adapter may merge: what ends in the same row is written once. Reads ([`FleetReads`]) see committed turns
-//! only and never wait for the writer.
+//! One server at a time writes, under an [`Epoch`] that it got from [`FleetStore::acquire`]; a commit of an older epoch is
+//! refused and writes nothing. All batches of one [`FleetStore::commit`] are written in one durable transaction, or none.
+//! Within it an adapter may merge changes of the same row. Reads ([`FleetReads`]) see committed batches only and never wait for
+//! the writer.
 //!
 //! Jobs, elements and attempts have records of their own ([`Record`]); what is written rarely (workers, tenants, tokens,
 //! secrets, flows, artifacts) is a [`Document`]: a JSON body under a key.
+//!
+//! ```
+//! use orlop_core::id::{Epoch, JobId};
+//! use orlop_core::machine::job::JobState;
+//! use orlop_core::ports::fleet_store::{FleetStore, Holder, JobRow, NewJob, NewSpec, Record, WriteBatch};
+//! use orlop_core::prelude::*;
+//!
+//! async fn write(store: &dyn FleetStore) -> Result<(), Problem> {
+//!     let epoch = store.acquire(&Holder { name: "server-1".into(), url: "https://server-1".into() }).await?;
+//!     let spec = NewSpec::new(r#"{"command":["make"]}"#);
+//!     let job = NewJob::new(JobId::from_u64(1), "physics".parse().unwrap(), spec.hash, Time::EPOCH);
+//!     let row = JobRow::submitted(job, JobState::Queued);
+//!     let records = vec![Record::Spec(Box::new(spec)), Record::JobNew(Box::new(row))];
+//!     store.commit(epoch, vec![WriteBatch::new(records)]).await?;
+//!     assert_eq!(store.job(JobId::from_u64(1)).await?.map(|job| job.unit.state), Some(JobState::Queued));
+//!     // A server that lost its leadership cannot write.
+//!     let refused = store.commit(Epoch(0), Vec::new()).await.unwrap_err();
+//!     assert_eq!((refused.class, refused.reason), (Class::Denied, Some("Fenced")));
+//!     Ok(())
+//! }
+//! # #[cfg(feature = "testing")]
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap()
+//! #     .block_on(write(&orlop_core::testing::MemoryFleet::new())).unwrap();
+//! ```
 
 mod admin;
 mod array;

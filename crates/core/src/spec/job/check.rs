@@ -106,7 +106,7 @@ impl Checker {
         }
         if let Some(word) = placeholder::unknown(text).filter(|_| self.placeholders) {
             let word = shown(word);
-            let known = "use {{index}}, {{job}} or {{attempt}}, or `placeholders: false` (`--no-placeholders`) to pass every text as it is";
+            let known = "use {{index}}, {{job}} or {{attempt}}, or `placeholders: false` to pass every text as it is";
             self.say(path, format!("`{{{{{word}}}}}` is not a placeholder; {known}"));
         }
     }

@@ -1,6 +1,5 @@
-//! What a job of the fleet is: its fields with their defaults, reading them from JSON
-//! with every fault at its place, and the canonical form by which equal specifications are known. Owns the value; never
-//! starts or places anything.
+//! The specification of a job of the fleet: its fields with their defaults, reading it from JSON with every error at its place,
+//! and the canonical form by which equal specifications are recognized. Never starts or places anything.
 
 mod check;
 mod error;
@@ -202,7 +201,7 @@ fn rfc3339<S: serde::Serializer>(time: &Option<Time>, serializer: S) -> Result<S
 }
 
 impl Default for JobSpec {
-    /// All defaults, and nothing to run.
+    /// All defaults, and no command.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -303,7 +302,7 @@ impl Read for JobSpec {
     }
 }
 
-/// What a specification's content is known by: SHA-256 of the canonical form.
+/// Hash of the content of a specification: SHA-256 of its canonical form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash(pub [u8; 32]);
 
@@ -342,7 +341,7 @@ impl JobSpec {
         errors.or(spec).map(Option::unwrap_or_default)
     }
 
-    /// The canonical form: JSON without blanks, fields in a fixed order, defaults left out, amounts as
+    /// The canonical form: JSON without blanks, fields in the order of their declaration, defaults left out, amounts as
     /// numbers. Equal specifications have equal bytes, whatever they were written as, except for objects in a step where the program
     /// turns on `preserve_order` of `serde_json`: they keep the order of their members then.
     #[must_use]

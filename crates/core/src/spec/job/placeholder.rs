@@ -1,5 +1,5 @@
-//! Placeholders in texts of a job: `{{index}}`, `{{job}}`, `{{attempt}}`. Owns finding and filling them; anything in
-//! braces that is not one word, such as `{{.ID}}`, is none and stays as it is.
+//! Placeholders in texts of a job: `{{index}}`, `{{job}}`, `{{attempt}}`. Owns finding and filling them; other text in
+//! braces that is not a single word, such as `{{.ID}}`, is not a placeholder and stays as it is.
 
 use std::borrow::Cow;
 
