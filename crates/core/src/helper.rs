@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use orlop_core::helper::{Content, FetchOrder, Kept, Report, VERSION, order_text};
-//! let order = FetchOrder { v: VERSION, scratch: "/work/tmp".into(), max_bytes: 1 << 30, ..FetchOrder::default() };
+//! let order = FetchOrder { v: VERSION, scratch: "/orlop/tmp".into(), max_bytes: 1 << 30, ..FetchOrder::default() };
 //! assert!(order_text(&order).is_ok_and(|text| text.starts_with('{')));
 //!
 //! let kept = Kept { name: "model".into(), content: Content { size_bytes: 3, ..Content::default() }, stored: true };

@@ -1,13 +1,23 @@
-//! Steps that wait for a person: which those are, and what is said where a step that is decided about is none of them.
+//! Manual steps, which wait for the approval of a person: finding one by its name, with an error that names those there are.
 
 use orlop_core::error::{Class, Problem};
 use orlop_core::spec::flow::FlowSpec;
 use orlop_core::spec::step::Step;
 
-/// The step of a flow that a person decides about.
+/// The Manual step of a flow with a name. `flow` is the name of the flow, for messages.
+///
+/// ```
+/// use orlop_dag::approval::manual_step;
+/// use orlop_dag::prelude::*;
+/// let spec = FlowSpec::new([Step::new("build"), Step::manual("approve", "Release it?")]);
+/// assert_eq!(manual_step(&spec, "release", "approve")?.name, "approve");
+/// let error = manual_step(&spec, "release", "aprove").unwrap_err();
+/// assert_eq!(error.to_string(), "flow `release` has no step `aprove`; its Manual steps are approve");
+/// # Ok::<(), Problem>(())
+/// ```
 ///
 /// # Errors
-/// When there is no such step, or it is no Manual one.
+/// NotFound when there is no such step; Conflict when it is not a Manual step.
 pub fn manual_step<'s>(spec: &'s FlowSpec, flow: &str, step: &str) -> Result<&'s Step, Problem> {
     let known = spec.steps.iter().chain(&spec.finally).find(|known| known.name == step);
     match known {

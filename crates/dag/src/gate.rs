@@ -1,5 +1,5 @@
-//! The concurrency gate: which of the flows that share a key may begin. Owns who holds a key and who waits for
-//! it; never ends a flow and never asks a clock. The host that drives it carries its answers out.
+//! Concurrency keys: of all flows with the same key in a namespace, only some may run at once. [`ConcurrencyLimiter`] tracks which
+//! flow holds a key and which wait for it. It never ends a flow and never reads a clock; the host carries its answers out.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,12 @@ use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::policy::ConcurrencyPolicy;
 use orlop_core::time::Time;
 
-/// Annotation or label that holds a flow's key.
+/// Name of the annotation or label with the concurrency key of a flow.
 pub const KEY: &str = "workflow.kube-zen.io/concurrency-key";
 
-/// The key of a flow, first present: `concurrencyKey`, annotation, then label [`KEY`], the uid of a controller owner whose
-/// kind is CronJob or one of `schedule_kinds`. A flow without key is never held back.
+/// The concurrency key of a flow: the first that is there of `executionPolicy.concurrencyKey`, the annotation [`KEY`], the label
+/// [`KEY`], and the uid of the object that controls the flow where its kind is CronJob or one of `schedule_kinds`. A flow without
+/// a key never waits.
 ///
 /// ```
 /// use orlop_core::spec::flow::{FlowSpec, JobFlow};
@@ -33,7 +34,7 @@ pub fn key_of<'f>(flow: &'f JobFlow, schedule_kinds: &[&str]) -> Option<&'f str>
     own.or_else(named).or_else(schedule).filter(|key| !key.is_empty())
 }
 
-/// A flow that asks for its key.
+/// A request of a flow for its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Unique id of the flow.
@@ -42,24 +43,24 @@ pub struct Claim {
     pub namespace: String,
     /// Its key.
     pub key: String,
-    /// What it does when the key is held.
+    /// What happens when another flow holds the key.
     pub policy: ConcurrencyPolicy,
     /// When it was created.
     pub created_at: Time,
 }
 
-/// What the gate says to a flow.
+/// The answer to a flow that asks for its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Answer {
     /// It begins, and holds the key from now on.
     Begin,
-    /// It waits until none of these flows stands before it.
+    /// It waits until all of these flows, which hold the key or asked earlier, have ended.
     Wait {
         /// Uids of the flows that hold the key; where nobody does, of those that come first.
         behind: Vec<String>,
     },
-    /// It waits until these flows, which hold the key, are terminal; they are to be ended for its sake.
+    /// It waits until these flows, which hold the key, have ended; the host must end them.
     Replace {
         /// Uids of the flows that hold the key.
         holders: Vec<String>,
@@ -101,7 +102,7 @@ pub struct ConcurrencyLimiter {
 }
 
 impl ConcurrencyLimiter {
-    /// A flow asks to begin. Asking again gives the answer of now.
+    /// Asks for a flow to begin. Asking again gives the current answer.
     pub fn ask(&mut self, claim: Claim) -> Answer {
         let place = (claim.namespace.clone(), claim.key.clone());
         if self.leave(&claim, &place) {
@@ -139,7 +140,7 @@ impl ConcurrencyLimiter {
         false
     }
 
-    /// Notes a flow that was admitted before this gate was made: it holds its key.
+    /// Records a flow that holds its key already, because it was admitted before this value was made.
     pub fn hold(&mut self, claim: &Claim) {
         let place = (claim.namespace.clone(), claim.key.clone());
         self.places.insert(claim.uid.clone(), place.clone());
@@ -150,7 +151,7 @@ impl ConcurrencyLimiter {
         }
     }
 
-    /// A flow has ended, or asks no more. Gives what the gate now says to those who waited for it.
+    /// Releases the key of a flow that has ended, or withdraws its request. Gives the new answers of flows that waited for it.
     #[must_use]
     pub fn release(&mut self, uid: &str) -> Vec<(String, Answer)> {
         let Some(place) = self.places.remove(uid) else { return Vec::new() };

@@ -1,8 +1,20 @@
-//! The flow engine: plans a DAG of steps and decides what may run.
+//! The flow engine: plans a directed acyclic graph of steps and decides which may run.
 //!
-//! Pure: no async runtime, no I/O, no clock, no randomness, no global state. [`manifest::read`] reads a file,
-//! [`plan::Plan`] is made once from a spec; [`engine::apply`] takes the state, an event and the time and gives effects.
-//! Substrates (local processes, Docker, a fleet, Kubernetes) are adapters elsewhere that carry the effects out.
+//! Pure: no async runtime, no I/O, no clock, no randomness, no global state.
+//!
+//! | to do this | call |
+//! |---|---|
+//! | read and check a file | [`manifest::read`] |
+//! | check a flow that is a value already, and plan it | [`manifest::checked`] |
+//! | start a flow, and tell the engine what happens | [`engine::init`], [`engine::apply`] |
+//! | know when to call again if nothing happens | [`engine::next_deadline`] |
+//! | show where a flow stands, and why a step waits | [`engine::view`], [`engine::explain`] |
+//! | store a state, and go on after a restart | [`engine::snapshot`], [`engine::restore`], [`engine::duties`] |
+//! | build the Job of an attempt, and read its end | [`attempt`] |
+//! | repeat a flow that failed | [`repeat`] |
+//!
+//! The names that most programs need are in the [`prelude`]. Substrates (local processes, Docker, a fleet, Kubernetes), which carry
+//! effects out, are in other crates.
 //!
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]

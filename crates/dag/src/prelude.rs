@@ -1,4 +1,4 @@
-//! What most programs that embed the flow engine name: `use orlop_dag::prelude::*;`. The types of `orlop_core` are among it.
+//! The names that most programs with the flow engine need: `use orlop_dag::prelude::*;`. It includes the prelude of `orlop_core`.
 //!
 //! ```
 //! use orlop_dag::prelude::*;

@@ -8,7 +8,8 @@ use orlop_core::error::{Class, Problem};
 use orlop_core::event::FlowEvent;
 use orlop_core::time::Time;
 
-/// The event that answers a start which failed. `delays` is how often this attempt was put off before.
+/// The event for the engine when a start failed: the attempt is delayed or refused, by the class of the error. `delays` is the number
+/// of earlier delays of this attempt; the next one is longer.
 #[must_use]
 pub fn start_failed(at: Address, attempt: u32, error: &Problem, delays: u32, now: Time) -> FlowEvent {
     let message = error.chain();
@@ -61,7 +62,7 @@ fn refusal(error: &Problem) -> (&'static str, bool) {
     (word, retryable)
 }
 
-/// The event that answers a failed creation of resource templates, or none when it is to be tried again.
+/// The event for the engine when the objects of resource templates could not be created; none where it should be tried again.
 #[must_use]
 pub fn resources_failed(error: &Problem) -> Option<FlowEvent> {
     if error.class.is_retryable() {
@@ -75,13 +76,13 @@ pub fn resources_failed(error: &Problem) -> Option<FlowEvent> {
     Some(FlowEvent::ResourcesFailed { reason: word.to_owned(), message: error.chain() })
 }
 
-/// How long to wait before a call that must succeed is made again: 1 s·2ᵏ to 60 s.
+/// How long to wait before a call that must succeed is made again: 1 s · 2ᵏ, at most 60 s, where k is `tries`.
 #[must_use]
 pub fn patience(error: &Problem, tries: u32) -> Duration {
     delay(error, tries, "call").1
 }
 
-/// Why something is not created now, in one word.
+/// The reason, in one word, of an attempt that cannot be created now.
 #[must_use]
 pub fn shortage(error: &Problem) -> &'static str {
     error.reason.unwrap_or_else(|| delay(error, 0, "call").0)

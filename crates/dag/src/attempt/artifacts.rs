@@ -149,7 +149,7 @@ fn imported<'a>(
     })
 }
 
-/// What is collected when an attempt of a step ends.
+/// The output files and artifacts to collect when an attempt of a step ends.
 #[must_use]
 pub fn collections(step: &Step) -> (Vec<OutputFile>, Vec<ArtifactCollection>) {
     let files = step.output_parameters().iter().filter_map(|output| {

@@ -22,12 +22,12 @@ pub struct Unresolved {
     pub retryable: bool,
 }
 
-/// The parameters of an attempt as far as they are known without asking anybody.
+/// The parameters of an attempt, as far as they are known without reading a ConfigMap.
 #[derive(Clone, Debug, Default)]
 pub struct Binding {
-    /// Everything that is known.
+    /// The known parameters.
     pub scope: Scope,
-    /// Inputs that are keys of ConfigMaps, names of templates rewritten.
+    /// Inputs that are still to be read from ConfigMaps, by name. Bind their values to `scope` before the Job is built.
     pub config_maps: Vec<(String, KeyRef)>,
 }
 

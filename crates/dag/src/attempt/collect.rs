@@ -17,8 +17,8 @@ const INVALID: &str = "OutputInvalid";
 /// The reason of an output that would give a secret away.
 const FORBIDDEN: &str = "Forbidden";
 
-/// The event of an attempt's end. `cancelling` says that the engine has asked for it: only then a cancelled attempt is
-/// what was asked for, else somebody else ended it.
+/// The event for the engine when an attempt has ended. `cancelling`: whether the engine asked for its cancellation; without that, an
+/// attempt that was cancelled counts as deleted from outside.
 #[must_use]
 pub fn event(plan: &Plan, at: Address, attempt: u32, end: AttemptEnd, cancelling: bool) -> FlowEvent {
     let ended_at = end.ended_at;

@@ -7,7 +7,7 @@ use crate::engine::{State, read_path};
 use crate::params::{ITEMS_MAX, ItemsSource, Lookup, Scope, items_of};
 use crate::plan::Plan;
 
-/// Reads the items; `scope` holds the parameters of the step.
+/// Reads the items of a `withParam` fan-out step; `scope` has the parameters of the step.
 ///
 /// # Errors
 /// A sentence for people: the source cannot be read, or is no JSON array of an allowed length.

@@ -8,7 +8,8 @@ use serde_json::Value;
 /// The longest object name, in characters.
 const NAME_MAX: usize = 253;
 
-/// Name of the object made from a resource template of a flow.
+/// Name of the object that is created from a resource template of a flow: `<flow>-<template>`, shortened with a hash where it is too
+/// long.
 #[must_use]
 pub fn resource_name(flow: &str, template: &str) -> String {
     bounded(Parts { flow, part: template, suffix: "" }, NAME_MAX)
@@ -29,7 +30,7 @@ pub fn rewrite_config_map(spec: &FlowSpec, flow: &str, name: &mut String) {
     rewrite(templates.unwrap_or_default(), flow, name);
 }
 
-/// The same of a claim template.
+/// Rewrites the name of a claim template to that of its object; any other name stays.
 pub fn rewrite_claim(spec: &FlowSpec, flow: &str, name: &mut String) {
     let templates = spec.resource_templates.as_ref().map(|templates| templates.volume_claim_templates.as_slice());
     rewrite(templates.unwrap_or_default(), flow, name);

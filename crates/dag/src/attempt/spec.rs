@@ -66,14 +66,14 @@ fn fault_reason(fault: &Fault) -> &'static str {
     }
 }
 
-/// The key of an attempt outside the engine.
+/// The key of an attempt, as substrates know it.
 #[must_use]
 pub fn key(plan: &Plan, meta: &FlowMeta, at: Address, attempt: u32) -> AttemptKey {
     let (flow, step) = (Arc::from(meta.uid.as_str()), Arc::from(plan.name(at.step)));
     AttemptKey { flow, step, item: at.item, attempt }
 }
 
-/// How long an attempt of a step has to end after it was asked to: `terminationGracePeriodSeconds` of its template, else 30
+/// The time between the request to end and the kill of an attempt: `terminationGracePeriodSeconds` of the template, else 30
 /// seconds.
 #[must_use]
 pub fn grace(plan: &Plan, step: StepIndex) -> Duration {
@@ -82,7 +82,7 @@ pub fn grace(plan: &Plan, step: StepIndex) -> Duration {
     Duration::from_secs(seconds.and_then(Value::as_u64).unwrap_or(30))
 }
 
-/// The address in the engine of an attempt's key, if it is one of this flow.
+/// The address of an attempt in the engine, by its key; none where it is of another flow or of no step of the plan.
 #[must_use]
 pub fn address(plan: &Plan, meta: &FlowMeta, key: &AttemptKey) -> Option<Address> {
     if *key.flow != *meta.uid {
@@ -91,7 +91,7 @@ pub fn address(plan: &Plan, meta: &FlowMeta, key: &AttemptKey) -> Option<Address
     Some(Address { step: plan.index_of(&key.step)?, item: key.item })
 }
 
-/// What a substrate needs to start an attempt whose parameters are all known.
+/// The specification of an attempt for a substrate to start it. All parameters must be in `scope`: see [`bind`](super::bind).
 ///
 /// # Errors
 /// When its Job cannot be built or an artifact it takes is not there.
@@ -120,8 +120,8 @@ fn quantities(job: &serde_json::Value) -> Result<(), Refusal> {
     })
 }
 
-/// What a substrate needs to collect the results of an attempt that runs already. Where its Job cannot be built again,
-/// because a ConfigMap is gone, the Job stands in it as written: it is not started again.
+/// The specification of an attempt that runs already, for a substrate to watch it and collect its results. Where its Job cannot be
+/// built again, because a ConfigMap is gone, it has the template with its placeholders; it is not started again.
 ///
 /// # Errors
 /// When the step has no Job at all.

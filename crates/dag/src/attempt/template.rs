@@ -19,12 +19,12 @@ const PREFIX: &str = "workflow.kube-zen.io";
 /// Who manages the Jobs of flows, as it has always been called.
 const MANAGER: &str = "zen-flow";
 
-/// Whose Job is built.
+/// The attempt whose Job is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The plan of the flow.
     pub plan: &'a Plan,
-    /// What was fixed at submission.
+    /// The data of the flow that were fixed at its submission.
     pub meta: &'a FlowMeta,
     /// The step or instance.
     pub at: Address,
@@ -32,7 +32,7 @@ pub struct Subject<'a> {
     pub attempt: u32,
 }
 
-/// Why a template gives no Job.
+/// Why no Job can be made from a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
@@ -51,7 +51,7 @@ impl Subject<'_> {
         self.plan.step(self.at.step)
     }
 
-    /// Whether the step is a function: it runs something and has no template.
+    /// Whether the step is a function of the program: not a Manual step, and without a template.
     #[must_use]
     pub fn is_function(&self) -> bool {
         self.step().is_some_and(Step::is_function)
@@ -63,7 +63,7 @@ impl Subject<'_> {
         name::job(&self.meta.name, &self.plan.instance_name(self.at), &self.meta.uid, self.attempt, indexed(job))
     }
 
-    /// The Job of the attempt: its name and itself. Secrets stand in it as references only.
+    /// The Job of the attempt, with its name. Secrets are in it as references only.
     ///
     /// # Errors
     /// When the step has no Job template or a placeholder in it cannot be substituted.

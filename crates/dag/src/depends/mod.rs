@@ -1,5 +1,6 @@
-//! The boolean join language of `depends`. [`compile`] checks a text against the declared steps; [`Depends::eval`]
-//! decides it once all named steps are settled. It never skips anything itself: the engine does.
+//! The language of the field `depends`, which joins steps and their outcomes by `&&`, `||`, `!` and parentheses, such as
+//! `build && (scan.Succeeded || scan.Skipped)`. [`compile`] checks a text against the declared steps; [`Depends::eval`] decides it
+//! once all named steps are settled (have ended or were skipped). It skips nothing itself: the engine does.
 
 mod parser;
 
@@ -9,7 +10,7 @@ mod tests;
 use crate::when::{SourceError, Span, Steps};
 use std::collections::BTreeSet;
 
-/// Longest join, in bytes. Wide joins without conditions belong into `dependencies`, which has no such limit.
+/// Longest expression, in bytes. Long lists of steps that must all succeed belong into `dependencies`, which has no such limit.
 pub const MAX_SOURCE: usize = 256 * 1024;
 /// Deepest nesting of parentheses.
 pub const MAX_LEVELS: usize = 64;
@@ -62,10 +63,10 @@ impl StepPredicate {
     }
 }
 
-/// What is known of a settled step; for a fan-out step, of the group.
+/// The outcome of a settled step; of a fan-out step, that of all instances together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SettledView {
-    /// Lets dependents proceed: `<step>`
+    /// Its dependents may run: `<step>`
     pub satisfied: bool,
     /// `<step>.Succeeded`
     pub succeeded: bool,
@@ -93,7 +94,7 @@ enum Node {
     Any(Vec<Node>),
 }
 
-/// A checked join.
+/// A checked expression.
 ///
 /// ```
 /// use orlop_dag::depends::{SettledView, compile};
@@ -134,12 +135,13 @@ impl Depends {
         self.steps.iter().map(AsRef::as_ref)
     }
 
-    /// The steps whose failure this join names, in name order: those asked for Failed, Completed or AllFailed.
+    /// The steps whose failure this expression handles, in order of their names: those with `.Failed`, `.Completed` or `.AllFailed`.
     pub fn named_failures(&self) -> impl ExactSizeIterator<Item = &str> {
         self.failures.iter().map(AsRef::as_ref)
     }
 
-    /// What is asked of a step, in the order of the text: `Failed`, `!Succeeded`, or nothing of one that stands alone.
+    /// The conditions on a step, in the order of the text, such as `Failed` or `!Succeeded`; an empty text for a step without a
+    /// suffix.
     ///
     /// ```
     /// # use orlop_dag::depends::compile;
@@ -158,7 +160,7 @@ impl Depends {
         asked
     }
 
-    /// Whether the step may run.
+    /// Whether the step with this expression may run. `settled` gives the outcome of a named step.
     pub fn eval(&self, settled: &dyn Fn(&str) -> SettledView) -> bool {
         self.holds(&self.root, settled)
     }

@@ -8,7 +8,7 @@ use orlop_core::time::Time;
 
 use super::{phrase, reason};
 
-/// The status of a flow whose spec was refused: terminal at once (transition T1).
+/// The status of a flow whose spec was refused: it is Failed at once.
 #[must_use]
 pub fn refused(steps: usize, cause: &str, message: &str, now: Time) -> FlowStatus {
     let total = u32::try_from(steps).unwrap_or(u32::MAX);
@@ -30,18 +30,19 @@ pub fn refused(steps: usize, cause: &str, message: &str, now: Time) -> FlowStatu
     }
 }
 
-/// Why a flow that has begun is held by a host that has no plan of it.
+/// Why a host holds a flow that has begun: it has no plan of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason<'a> {
-    /// Its stored spec is another one now; it goes on once that is restored.
+    /// The stored spec was changed; the flow goes on once the old one is restored.
     SpecChanged,
-    /// This program cannot plan it, for this violation; it goes on under one that can.
+    /// This version of the program cannot plan it, because of this violation; it goes on under one that can.
     NotUnderstood(&'a str),
-    /// The records of its steps are not to be had, for this reason; it goes on when they are.
+    /// The records of its steps cannot be read, for this reason; it goes on when they can.
     Unreadable(&'a str),
 }
 
-/// The status of a flow that has begun and of which a host has no plan: the same, held. Rebuilt later, it goes on from there.
+/// The status of a flow that has begun and of which a host has no plan: the same status, marked as held. A state rebuilt from it
+/// later goes on from there.
 #[must_use]
 pub fn held(mut status: FlowStatus, why: HoldReason<'_>, now: Time) -> FlowStatus {
     let kind = match why {

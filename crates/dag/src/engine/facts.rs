@@ -144,7 +144,7 @@ fn halted_unit<'a>(state: &'a State, at: Address, cause: &'a str) -> Effective<'
 /// The most failures that are listed.
 const FAILURES: usize = 20;
 
-/// A fact of the flow as a text. Those that are known in `finally` only are empty before.
+/// A fact of the flow as text. Facts that are known in `finally` only are empty before.
 #[must_use]
 pub fn flow_fact(plan: &Plan, state: &State, fact: FlowFact) -> String {
     let flow = &state.flow;

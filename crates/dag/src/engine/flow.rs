@@ -18,8 +18,8 @@ use super::state::{Flow, FlowMeta, Node, Resources, Stage, State, Text};
 use super::{Call, reason};
 use crate::plan::Plan;
 
-/// Begins a flow: all steps Pending, nothing started. The host asks the concurrency gate and answers with
-/// [`FlowEvent::Admit`].
+/// The state of a new flow: all steps Pending, nothing started. To let it begin, apply [`FlowEvent::Admit`], after the host has asked
+/// for its [concurrency key](crate::gate) where it has one.
 pub fn init(plan: &Plan, meta: &FlowMeta, now: Time, out: &mut Vec<FlowEffect>) -> State {
     let mut state = blank(plan, meta, now);
     state.flow.suspended = plan.spec().suspend.unwrap_or(false);

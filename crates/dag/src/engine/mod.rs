@@ -1,13 +1,15 @@
-//! The flow engine: state, event and time go in, effects come out. Pure: no clock, no I/O, no randomness, no hash-order
-//! iteration. Equal plan, snapshot and sequence of (event, now) give byte-identical state and equal effects in equal
-//! order. No input makes it panic; an event that does not fit changes nothing and is counted.
+//! The flow engine: state, event and time go in, effects come out. Pure: no clock, no I/O, no randomness, and nothing depends on
+//! the order of a hash map. The same plan, snapshot and sequence of (event, now) give a byte-identical state and the same effects
+//! in the same order. No input makes it panic; an event about an attempt that is not the current one changes nothing and is
+//! counted ([`State::fenced`]).
 //!
-//! A host writes an event down before it carries out the effects of [`apply`]; after a crash it replays what it wrote
-//! and does its [`duties`]: it adopts what was started, and carries out again what may have been lost; keys make repeated
-//! effects harmless.
+//! A host stores each event before it carries out the effects of [`apply`]. After a crash it replays the stored events and does its
+//! [`duties`]: it watches the attempts that were started, and carries out again the effects that may have been lost. Their keys
+//! make repeated effects harmless.
 //!
-//! Every call goes the same way: the event; what follows from steps it settled (skips, joins); halts; steps that may now
-//! be decided, in spec order; timers, in the order in which they are due; free slots; the end of a part.
+//! Each call of [`apply`] works in the same order: the event; skips and joins that follow from steps it settled; halts of the flow;
+//! steps that may now be decided, in spec order; due timers, earliest first; starts in free slots; the end of the main steps or of
+//! `finally`.
 
 mod approval;
 mod attempt;
@@ -59,7 +61,7 @@ pub use state::{FlowMeta, State};
 pub use timer::next_deadline;
 pub use view::{StatusView, step_status, view};
 
-/// Tells the engine that something has happened.
+/// Applies an event to the state of a flow, and gives the effects that follow.
 ///
 /// Costs O(out-degree of the steps it settles + log n). `now` is clamped to the largest time seen. Effects are appended
 /// to `out` in the order in which they are to be carried out.

@@ -24,8 +24,8 @@ pub(super) fn split_word(text: &str) -> (&str, &str) {
     if is_word { (word, message) } else { ("", text) }
 }
 
-/// Why the last attempt of a step failed whose retry is scheduled, in one word: its reason says only that. Empty where the
-/// message of a record has no such word.
+/// Why the last attempt of a step failed, in one word, from the message of a step whose retry is scheduled (its reason is only
+/// `RetryScheduled`). Empty where the message has no such word.
 #[must_use]
 pub fn last_word(message: &str) -> &str {
     split_word(message).0
@@ -120,7 +120,7 @@ pub(super) fn read_left(text: &str) -> Option<&str> {
     text.strip_prefix(LEFT)
 }
 
-/// What is left of a step's cancelled attempt that should be gone; none of any other step.
+/// What still runs of a cancelled attempt that should have ended; none where no cancellation of the step is blocked.
 #[must_use]
 pub fn left_of(step: &StepStatus) -> Option<&str> {
     let cancelling = step.phase == StepPhase::Running && step.reason == super::reason::CANCELLING;

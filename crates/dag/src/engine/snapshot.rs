@@ -54,8 +54,20 @@ struct StoredGroup<'a> {
     nodes: std::borrow::Cow<'a, [Node]>,
 }
 
-/// The state as bytes: restoring them and telling the same events equals never having stopped. Equal states give equal
-/// bytes.
+/// The state as bytes. A flow that is restored from them and gets the same events goes on as if it had never stopped. Equal states
+/// give equal bytes.
+///
+/// ```
+/// use orlop_dag::engine::{restore, snapshot};
+/// use orlop_dag::prelude::*;
+/// let plan = Plan::build(FlowSpec::new([Step::new("a")]).into())?;
+/// let (mut effects, now) = (Vec::new(), Time::EPOCH);
+/// let mut state = init(&plan, &FlowMeta::default(), now, &mut effects);
+/// apply(&plan, &mut state, &FlowEvent::Admit, now, &mut effects);
+/// let bytes = snapshot(&state);
+/// assert_eq!(snapshot(&restore(&plan, &bytes)?), bytes);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn snapshot(state: &State) -> Vec<u8> {
     let fresh = Node::default();

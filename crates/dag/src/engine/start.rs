@@ -73,14 +73,14 @@ pub(super) fn start_effect(plan: &Plan, state: &State, at: Address) -> Option<Fl
     Some(FlowEffect::StartAttempt { at, attempt, item })
 }
 
-/// What a host has to do first after a restart, when it has replayed what it wrote.
+/// Something a host has to do after a restart, when it has replayed the stored events.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Duty {
-    /// An effect that may have been lost with the last host: carried out again under the same key, it changes nothing that has
-    /// happened.
+    /// Carry out an effect that may have been lost with the last host. If it was carried out before, its key makes the repetition
+    /// harmless.
     CarryOut(FlowEffect),
-    /// An attempt that the last host had started and that has no known end: it is watched from now on, or its end is reported,
-    /// such as [`AttemptLost`](orlop_core::event::FlowEvent::AttemptLost) where nothing is left of it; otherwise the flow waits for
+    /// Watch an attempt that the last host had started and that has not ended as far as is known, or report its end, such as
+    /// [`AttemptLost`](orlop_core::event::FlowEvent::AttemptLost) where nothing is left of it. Without either the flow waits for
     /// ever.
     Adopt {
         /// The step or instance.

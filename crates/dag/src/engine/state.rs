@@ -22,7 +22,7 @@ use crate::plan::Plan;
 /// A word or sentence, mostly one of ours.
 pub(crate) type Text = Cow<'static, str>;
 
-/// What the engine must know of a flow besides its plan; fixed at submission.
+/// The data of a flow beside its plan, fixed at its submission. The default has no name and no limits, which is enough for tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FlowMeta {
@@ -41,7 +41,7 @@ pub struct FlowMeta {
     /// Values of flow parameters that are not secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
-    /// Live attempts the driver allows; the flow's own `parallelism` may lower it.
+    /// The most attempts that may run at once; the flow's own `parallelism` may lower it. None: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_live: Option<u32>,
     /// SHA-256 of the canonical spec.
@@ -52,7 +52,7 @@ pub struct FlowMeta {
     pub generation: Option<i64>,
 }
 
-/// The state of a flow. Opaque: read it through [`super::view`].
+/// The state of a flow. Read it through [`view`](super::view), [`step_status`](super::step_status) and the methods here.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) flow: Flow,
@@ -348,7 +348,7 @@ impl State {
         self.flow.phase
     }
 
-    /// What live attempts do while the flow is suspended; without meaning where it is not.
+    /// What live attempts do while the flow is suspended; meaningless while it is not.
     #[must_use]
     pub fn suspend_mode(&self) -> SuspendMode {
         self.flow.mode
@@ -360,13 +360,13 @@ impl State {
         self.flow.revision
     }
 
-    /// Events that were refused because their attempt was not current.
+    /// Number of events that changed nothing because their attempt was not the current one.
     #[must_use]
     pub fn fenced(&self) -> u64 {
         self.flow.fenced
     }
 
-    /// What was fixed at submission.
+    /// The data that were fixed at submission.
     #[must_use]
     pub fn meta(&self) -> &FlowMeta {
         &self.flow.meta
@@ -383,7 +383,7 @@ impl State {
         self.index.live.iter().filter_map(|at| Some((*at, self.node(*at)?.attempt())))
     }
 
-    /// Whether the items of a fan-out are known: those of a list always are, a source is read by the driver.
+    /// Whether the items of a fan-out step are known. Those of `withItems` always are; those of `withParam` once the host has read them.
     #[must_use]
     pub fn knows_items(&self, at: Address) -> bool {
         self.index.groups.get(&at.step.0).is_some_and(|group| !group.unread)
@@ -396,7 +396,7 @@ impl State {
         self.node(at).map(|node| (node.state, node.attempt()))
     }
 
-    /// Whether the clock of a live attempt stands still: its flow is suspended, and not only left to finish.
+    /// Whether the time limit of a live attempt stands still: the flow is suspended with mode `Suspend`.
     #[must_use]
     pub fn is_frozen(&self, at: Address) -> bool {
         self.node(at).is_some_and(|node| node.frozen.is_some())

@@ -12,8 +12,25 @@ use super::state::{Stage, State};
 use super::{Call, reason};
 use crate::plan::Plan;
 
-/// When the engine must be called again if nothing happens before; none while only events can change anything. Timers
-/// that cannot act now, such as a retry while the flow is suspended, are left out.
+/// When [`apply`](super::apply) must be called with [`FlowEvent::Tick`](orlop_core::event::FlowEvent::Tick) if nothing happens
+/// before; none while only other events can change anything. Timers that cannot act now, such as a retry while the flow is
+/// suspended, are left out.
+///
+/// ```
+/// use std::time::Duration;
+/// use orlop_core::machine::flow::FlowPhase;
+/// use orlop_dag::prelude::*;
+/// let wait = Step::manual("approve", "Release it?").timeout(Duration::from_secs(60));
+/// let plan = Plan::build(FlowSpec::new([wait]).into())?;
+/// let (mut effects, now) = (Vec::new(), Time::EPOCH);
+/// let mut state = init(&plan, &FlowMeta::default(), now, &mut effects);
+/// apply(&plan, &mut state, &FlowEvent::Admit, now, &mut effects);
+/// let due = next_deadline(&state).ok_or("the approval has a limit")?;
+/// assert_eq!(due.since(now), Duration::from_secs(60));
+/// apply(&plan, &mut state, &FlowEvent::Tick, due, &mut effects);
+/// assert_eq!(state.phase(), FlowPhase::Failed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn next_deadline(state: &State) -> Option<Time> {
     let flow = &state.flow;

@@ -23,13 +23,28 @@ use crate::plan::Plan;
 pub struct StatusView {
     /// The status; its steps are those of the page.
     pub status: FlowStatus,
-    /// Number of the change it shows.
+    /// Number of the last change that it shows.
     pub revision: u64,
-    /// Records in all: one per step, followed by one per instance of it.
+    /// Number of all records: one for each step, followed by one for each of its instances.
     pub records: usize,
 }
 
-/// The status of a flow with the step records in `page`, in spec order, `finally` last, instances after their step.
+/// The status of a flow with the step records whose positions are in `page`: in spec order, `finally` last, instances after their
+/// step.
+///
+/// ```
+/// use orlop_core::machine::flow::FlowPhase;
+/// use orlop_core::machine::step::StepPhase;
+/// use orlop_dag::prelude::*;
+/// let plan = Plan::build(FlowSpec::new([Step::manual("approve", "Release it?"), Step::new("publish").after(["approve"])]).into())?;
+/// let (mut effects, now) = (Vec::new(), Time::EPOCH);
+/// let mut state = init(&plan, &FlowMeta::default(), now, &mut effects);
+/// apply(&plan, &mut state, &FlowEvent::Admit, now, &mut effects);
+/// let shown = view(&plan, &state, 0..100);
+/// assert_eq!((shown.status.phase, shown.records), (FlowPhase::Paused, 2));
+/// assert_eq!(shown.status.steps[0].phase, StepPhase::PendingApproval);
+/// # Ok::<(), PlanErrors>(())
+/// ```
 #[must_use]
 pub fn view(plan: &Plan, state: &State, page: Range<usize>) -> StatusView {
     let flow = &state.flow;

@@ -74,7 +74,7 @@ impl Node {
 }
 
 impl State {
-    /// Whether a cancelled attempt should be gone by now, and is not.
+    /// Whether a cancelled attempt still runs although it should have ended by now.
     #[must_use]
     pub fn is_cancel_blocked(&self, at: Address) -> bool {
         self.index.blocked.contains(&at)

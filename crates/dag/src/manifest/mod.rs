@@ -1,5 +1,5 @@
-//! Manifests: what users write, read with exact places and checked by every rule that needs no running flow. Owns the
-//! way from text to typed objects and every message about them; never touches a file, a clock or a store.
+//! Manifests: the YAML or JSON that users write, read into typed objects and checked by every rule that needs no running flow, with
+//! the line and column of each error. Owns this way and all messages on it; never reads a file, a clock or a store itself.
 
 mod code;
 pub(crate) mod data;

@@ -15,25 +15,25 @@ use super::violation::{Severity, Violations, shown};
 use super::{jobflow, pipeline};
 use crate::manifest::code::Code;
 
-/// How a file is read.
+/// Options of [`read`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// What the text may hold.
+    /// Limits of the text: size, depth and number of nodes.
     pub text: TextLimits,
-    /// What the flows must keep.
+    /// Limits and rules of the flows, by where they run.
     pub limits: Limits,
 }
 
 impl Options {
-    /// Options for flows that must keep these limits.
+    /// Options with these limits of flows, and the default limits of text.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { text: TextLimits::default(), limits }
     }
 }
 
-/// Which form a manifest has.
+/// The form of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A JobFlow object.
@@ -55,14 +55,14 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Gives violations found later, such as cycles, the field paths and places of the file.
+    /// Adds the field paths and places in this file to violations that were found later, such as cycles.
     pub fn place(&self, violations: &mut Violations) {
         let Some(root) = self.source.documents().nth(self.document) else { return };
         self.names.translate(violations);
         self.source.place(root, violations);
     }
 
-    /// The name a step has in the file. A pipeline's steps have names of their own.
+    /// The name of a step as the file has it, which in a pipeline may differ from the name in the flow.
     #[must_use]
     pub fn step_name<'n>(&'n self, step: &'n str) -> &'n str {
         self.names.original(step).unwrap_or(step)
@@ -81,9 +81,24 @@ pub struct ParsedFile {
 /// Reads a file of one or more YAML or JSON documents: JobFlow objects and pipelines, all checked.
 ///
 /// ```
-/// use orlop_dag::manifest::{Limits, Options, read};
-/// let error = read("flow.yaml", "kind: JobFlow\n", &Options::new(Limits::elsewhere())).unwrap_err();
-/// assert!(error.to_string().contains("flow.yaml:1:1"));
+/// use orlop_dag::manifest::{Limits, Options, checked, read};
+/// let text = "
+/// apiVersion: workflow.kube-zen.io/v1alpha1
+/// kind: JobFlow
+/// metadata: {name: release}
+/// spec:
+///   steps:
+///   - {name: approve, type: Manual, message: Release it?}
+///   - {name: publish, type: Manual, dependencies: [approve]}
+/// ";
+/// let limits = Limits::elsewhere();
+/// let file = read("flow.yaml", text, &Options::new(limits.clone()))?;
+/// let plan = checked(&file.manifests[0].flow, &limits)?;
+/// assert_eq!(plan.len(), 2);
+///
+/// let error = read("flow.yaml", text.replace("kind: JobFlow", "kind: JobFlo"), &Options::new(limits)).unwrap_err();
+/// assert!(error.to_string().contains("flow.yaml:3:7"), "{error}");
+/// # Ok::<(), orlop_dag::manifest::Report>(())
 /// ```
 ///
 /// # Errors

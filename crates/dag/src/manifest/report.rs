@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::violation::{Excerpt, Severity, Violation, Violations};
 use crate::manifest::code::Code;
 
-/// What is wrong with a file, ready to show.
+/// Everything that is wrong with a file. Its `Display` form shows each violation with the line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 pub struct Report {
     /// What is wrong.

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::code::Code;
 use super::path::{FieldPath, Path};
 
-/// Violations of one severity that a list keeps; further ones are only counted.
+/// The most violations of one severity that a list keeps; further ones are only counted.
 pub const KEPT: usize = 100;
 
 /// Whether a violation refuses the manifest.
@@ -53,9 +53,10 @@ pub struct Excerpt {
 pub struct Violation {
     /// Whether it refuses the manifest.
     pub severity: Severity,
-    /// What kind of fault it is.
-    pub code: Code,
-    /// The field, in the words of the manifest's own form.
+    /// Code of the rule it breaks, such as `V6`, `R35` or `1.2`, to tell violations apart in programs; `syntax` or `limit` where the text
+    /// itself is wrong.
+    pub rule: &'static str,
+    /// Path of the field, as the manifest names it.
     #[serde(serialize_with = "as_text")]
     pub path: FieldPath,
     /// What is wrong; lower case start, no full stop.
@@ -87,7 +88,7 @@ fn as_text<S: Serializer>(path: &FieldPath, serializer: S) -> Result<S::Ok, S::E
     path.serialize(serializer)
 }
 
-/// What a check says about a place.
+/// The text of a violation: what is wrong, and what to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     message: String,
@@ -242,7 +243,7 @@ impl Violations {
         self.errors > 0
     }
 
-    /// Whether there is nothing to say.
+    /// Whether there is no violation at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

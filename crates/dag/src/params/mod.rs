@@ -1,8 +1,8 @@
-//! Parameters: placeholders and their substitution, JSONPath into documents of steps, placement of secrets, fan-out
-//! values.
+//! Parameters: placeholders such as `${parameters.tag}` and their substitution ([`Scope`]), JSONPath into the results of steps
+//! ([`Path`], [`Document`]), secrets in Job templates, and lists of fan-outs ([`items_of`]).
 //!
-//! All of it is pure and bounded: trees, paths, documents and texts may be hostile. Planner, engine and drivers share it,
-//! so that a manifest means the same everywhere.
+//! All of it is pure and bounded in time and memory, since texts, paths and documents may come from an attacker. Planner, engine and
+//! hosts share it, so that a manifest means the same everywhere.
 
 mod config_map;
 mod document;

@@ -67,7 +67,7 @@ impl Scope {
         Self::default()
     }
 
-    /// Binds a name to a text; under `--secret-mode=read` also to that of a secret, which then counts as text.
+    /// Binds a name to a text.
     pub fn bind(&mut self, name: impl Into<String>, text: impl Into<String>) {
         self.bindings.insert(name.into(), Binding::Plain(text.into()));
     }
@@ -88,7 +88,7 @@ impl Scope {
         self.bindings.is_empty() && self.instance.is_none()
     }
 
-    /// What a step without a template is given: all that is no secret.
+    /// The arguments of a step without a template: all parameters but secrets.
     #[must_use]
     pub fn plain(&self) -> FunctionInput {
         let plain = |(name, binding): (&String, &Binding)| match binding {

@@ -7,7 +7,7 @@ use orlop_core::spec::step::{FlowFact, InputParameter, OutputParameter};
 
 use super::path::{JsonPathRef, Path, PathError};
 
-/// What is said of an input path without a step.
+/// The warning about an input path that names no step.
 pub const NO_STEP_WARNING: &str =
     "the path names no step, so the step will fail with ParameterUnresolved; write `<step>:$.path`";
 

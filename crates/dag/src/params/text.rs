@@ -18,7 +18,7 @@ pub const TEXT_MAX: usize = 8 * 1024 * 1024;
 #[error("the value is longer than {TEXT_MAX} bytes or deeper than {DEPTH_MAX} levels; read a smaller part of it")]
 pub struct TextTooLarge;
 
-/// The text of a value.
+/// The text of a JSON value as the value of a parameter: texts without quotes, everything else as compact JSON.
 ///
 /// ```
 /// use orlop_dag::params::text_of;

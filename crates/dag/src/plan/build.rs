@@ -21,7 +21,7 @@ const FINALLY_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Errors that are told with the name that was meant.
 pub(super) const SUGGESTED: usize = 100;
 
-/// Why a spec cannot be planned.
+/// One reason why a spec cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct PlanError {
@@ -35,7 +35,7 @@ pub struct PlanError {
     pub help: Option<String>,
 }
 
-/// Why a spec cannot be planned: all that is wrong with it, at least one.
+/// All reasons why a spec cannot be planned, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanErrors(Vec<PlanError>);
 

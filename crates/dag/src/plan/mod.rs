@@ -1,5 +1,5 @@
-//! The plan of a flow: what the engine must know of the spec, resolved once, immutable and shareable. Owns defaults and
-//! the graph; holds nothing that changes while a flow runs.
+//! The plan of a flow: the spec with its graph, conditions and defaults resolved once, so that the engine need not. A plan is
+//! immutable, can be shared between threads, and has nothing that changes while a flow runs.
 
 mod build;
 mod graph;
@@ -25,7 +25,7 @@ pub(crate) use graph::{Edge, Graph};
 pub use rank::Ranks;
 pub(crate) use step::{FailureMeaning, FanOut, StepPlan};
 
-/// A planned flow.
+/// A planned flow. Made by [`Plan::build`], or by [`manifest::checked`](crate::manifest::checked), which checks all rules.
 #[derive(Debug)]
 pub struct Plan {
     spec: Arc<FlowSpec>,
@@ -123,7 +123,7 @@ impl Plan {
         self.index.get(name).copied().map(StepIndex)
     }
 
-    /// Whether a step of this name is there and has instances.
+    /// Whether there is a step of this name and it fans out.
     #[must_use]
     pub fn is_fan_out(&self, name: &str) -> bool {
         self.index_of(name).and_then(|step| self.step(step)).is_some_and(Step::is_fan_out)
@@ -173,13 +173,14 @@ impl Plan {
         &self.graph.order
     }
 
-    /// Steps that wait for `step`, each with whether it needs it satisfied (else only settled).
+    /// Steps that wait for `step`, each with whether `step` must succeed or be tolerated for it; otherwise it is enough that `step` has
+    /// ended or was skipped.
     pub fn dependents(&self, step: StepIndex) -> impl Iterator<Item = (StepIndex, bool)> {
         self.graph.successors(step.0).iter().map(|edge| (StepIndex(edge.target()), !edge.is_reference()))
     }
 
-    /// What the join of `step` asks of a step that it waits for, in the words of [`Depends::asked`](crate::depends::Depends::asked); nothing where it has
-    /// `dependencies`.
+    /// The conditions in the `depends` of `step` on a step that it waits for, as
+    /// [`Depends::asked`](crate::depends::Depends::asked) gives them; empty where it has `dependencies`.
     #[must_use]
     pub fn asked(&self, step: StepIndex, of: StepIndex) -> Vec<String> {
         let join = self.get(step.0).and_then(|plan| plan.join.as_deref());
@@ -200,13 +201,22 @@ impl Plan {
         self.graph.edges()
     }
 
-    /// Waves, longest paths and the critical path.
+    /// Waves, longest paths and the critical path. They count steps, not time.
+    ///
+    /// ```
+    /// use orlop_dag::prelude::*;
+    /// let steps = [Step::new("a"), Step::new("b").after(["a"]), Step::new("c").after(["a"]), Step::new("d").after(["b"])];
+    /// let ranks = Plan::build(FlowSpec::new(steps).into())?.ranks();
+    /// assert_eq!(ranks.waves(), [vec![0], vec![1, 2], vec![3]]);
+    /// assert_eq!(ranks.critical_path, [0, 1, 3]);
+    /// # Ok::<(), PlanErrors>(())
+    /// ```
     #[must_use]
     pub fn ranks(&self) -> Ranks {
         Ranks::new(&self.graph, self.main_len())
     }
 
-    /// Paths that other steps read from the document of `step`, to be extracted once when its attempt ends.
+    /// JSONPaths by which other steps read results of `step`. Their values are extracted once, when its attempt ends.
     #[must_use]
     pub fn projections(&self, step: StepIndex) -> &[String] {
         self.get(step.0).map_or(&[], |step| &step.projections)

@@ -5,7 +5,7 @@
 //! compares all they show after every event; beside that it holds the engine to laws that need no model (order,
 //! finality, quiescence, snapshots, budgets). Afterwards the world turns fair and the flow must end.
 //!
-//! The model knows the tables of the flow contract and nothing of the engine: it scans everything, after every event,
+//! The model knows the transition tables of flows and steps and nothing of the engine: it scans everything, after every event,
 //! again and again.
 
 mod bytes;

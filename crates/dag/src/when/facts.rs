@@ -6,7 +6,7 @@ use super::reference::{FlowField, Reference, StepField};
 use super::value::Value;
 use std::borrow::Cow;
 
-/// The state of a run as conditions see it. Every answer must be a pure function of that state.
+/// The state of a flow as conditions read it. Every answer must be a pure function of that state.
 ///
 /// Step names, output names and parameter names are those the condition was compiled with.
 pub trait Facts {
@@ -37,7 +37,7 @@ pub trait Facts {
     /// The UID of the flow.
     fn flow_uid(&self) -> &str;
 
-    /// The visible phase of the flow (3.4).
+    /// The phase of the flow, as the API shows it.
     fn flow_phase(&self) -> &str;
 
     /// `Succeeded` or `Failed` once all main steps are settled; `None` before.

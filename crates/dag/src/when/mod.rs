@@ -1,11 +1,12 @@
-//! The `when` language: constants, a CEL subset with placeholders, and a template subset. [`compile`]
-//! checks a text against a [`Scope`] at validation; [`Condition::eval`] decides it against [`Facts`]. Everything is
-//! pure and bounded, and no input makes it panic. It never orders steps and never keeps a decision: the engine does.
+//! The language of the field `when`: the constants `true` and `false`, a subset of CEL (the Common Expression Language) with
+//! placeholders, and a subset of Go templates. [`compile`] checks a text against the names in a [`Scope`]; [`Condition::eval`]
+//! decides it by [`Facts`] about the flow. Everything is pure and bounded, and no input makes it panic. It never orders steps and
+//! never stores a decision: the engine does.
 //!
-//! Parser and evaluator are our own. The `cel` crate, which serves as the oracle of the tests, cannot hold the rules:
-//! unoptimised it overflows a stack of 512 KiB at 20 nested parentheses and one of 8 MiB at 60 or at a chain of 2,000
-//! operators; it shares prediction caches through global state; it has no static types, so that a comparison of a
-//! string with a number is silently false; and names with dashes and placeholders need a lexer of our own anyway.
+//! The parser and evaluator are not those of the crate `cel`, to which the tests compare them. That crate, without optimisation,
+//! overflows a stack of 512 KiB at 20 nested parentheses and one of 8 MiB at 60 or at a chain of 2,000 operators; it has global
+//! state; it has no static types, so that comparing a string with a number is silently false; and names with dashes and
+//! placeholders need another lexer.
 
 mod build;
 mod call;
@@ -107,8 +108,8 @@ impl Condition {
         &self.references
     }
 
-    /// The condition, refused where it can only come out one way by mistake: constant text of a template keeps it from
-    /// ever being true or false, or a phase is compared with a word that no phase is.
+    /// The same condition, unless it is certainly a mistake: constant text of a template keeps it from ever being true or false, or a
+    /// phase is compared with a text that is no phase.
     ///
     /// # Errors
     ///
@@ -135,6 +136,30 @@ impl Condition {
 
     /// Decides the condition. The engine calls it once, when the dependencies are satisfied and every step of
     /// [`references`](Self::references) is settled.
+    ///
+    /// ```
+    /// use std::borrow::Cow;
+    /// use orlop_dag::when::{Facts, Scope, Steps, compile};
+    /// struct Built;
+    /// impl Facts for Built {
+    ///     fn step_phase(&self, _: &str) -> Option<&str> { Some("Succeeded") }
+    ///     fn step_reason(&self, _: &str) -> Option<&str> { None }
+    ///     fn step_message(&self, _: &str) -> Option<&str> { None }
+    ///     fn step_retry_count(&self, _: &str) -> Option<u32> { Some(0) }
+    ///     fn output(&self, _: &str, _: &str) -> Option<Cow<'_, str>> { Some("12".into()) }
+    ///     fn parameter(&self, _: &str) -> Option<Cow<'_, str>> { None }
+    ///     fn flow_name(&self) -> &str { "release" }
+    ///     fn flow_namespace(&self) -> &str { "default" }
+    ///     fn flow_uid(&self) -> &str { "6d0d7a5e" }
+    ///     fn flow_phase(&self) -> &str { "Running" }
+    ///     fn flow_outcome(&self) -> Option<&str> { None }
+    ///     fn flow_label(&self, _: &str) -> Option<&str> { None }
+    ///     fn flow_annotation(&self, _: &str) -> Option<&str> { None }
+    /// }
+    /// let steps: Steps<'_> = [("build", ["count"])].into_iter().collect();
+    /// let condition = compile("int(steps.build.outputs.count) > 10", &Scope::new(&steps)).unwrap();
+    /// assert_eq!(condition.eval(&Built).ok(), Some(true));
+    /// ```
     ///
     /// # Errors
     ///

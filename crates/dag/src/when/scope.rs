@@ -70,7 +70,7 @@ pub enum Secrecy {
     Plain,
     /// Comes from `secretKeyRef`.
     Secret,
-    /// An input that comes from `configMapKeyRef`: each attempt reads it anew.
+    /// An input from `configMapKeyRef`, which each attempt reads when it starts: too late for a condition.
     Late,
 }
 
@@ -135,13 +135,13 @@ impl<'a> Scope<'a> {
         self
     }
 
-    /// Puts `item`, `item.<field>` and `index` in scope.
+    /// Adds `item`, `item.<field>` and `index`, for steps that fan out.
     pub fn in_fan_out(mut self) -> Self {
         self.fan_out = true;
         self
     }
 
-    /// Puts `flow.outcome` in scope.
+    /// Adds `flow.outcome`, for steps of `finally`.
     pub fn in_finally(mut self) -> Self {
         self.finally = true;
         self

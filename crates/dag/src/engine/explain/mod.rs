@@ -1,5 +1,5 @@
-//! Why a step stands where it stands: what it waits for, or what has decided it, down to the first failure behind a chain
-//! of skips. Owns the reasons and their sentences; changes nothing and is asked by people, so it may look at every edge.
+//! Why a step waits, or how it was decided, down to the first failure behind a chain of skips. Owns the reasons and their
+//! sentences; changes nothing. It is meant for people who ask, so it may look at every edge of the graph.
 
 mod sentence;
 
@@ -22,17 +22,17 @@ const AHEAD: usize = 1000;
 /// No step.
 const NONE: u32 = u32::MAX;
 
-/// Why a step or instance stands where it stands.
+/// Why a step or instance waits, or how it was decided. Its `Display` form is a text for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// Name of the step or instance.
     pub name: String,
-    /// What it shows.
+    /// Its phase, as the API shows it.
     pub phase: StepPhase,
     /// Its reason, empty where it has none.
     pub reason: String,
-    /// Everything that holds it now, or what decided it; the first is the nearest.
+    /// Everything it waits for, or what decided it; the most direct reason first.
     pub because: Vec<Because>,
 }
 
@@ -42,9 +42,9 @@ pub struct Explanation {
 pub struct Waited {
     /// Its name.
     pub name: String,
-    /// What it shows.
+    /// Its phase, as the API shows it.
     pub phase: StepPhase,
-    /// Whether it must be satisfied, not only settled.
+    /// Whether it must succeed or be tolerated; otherwise it is enough that it has ended or was skipped.
     pub satisfied: bool,
 }
 
@@ -65,9 +65,9 @@ pub enum Because {
         /// Whether a changed spec holds it.
         held: bool,
     },
-    /// `finally` begins when all steps are settled.
+    /// It is a step of `finally`, which begins when all other steps are settled.
     MainSteps {
-        /// Steps that are not.
+        /// Number of steps that are not settled.
         open: u32,
     },
     /// It waits for other steps.
@@ -137,11 +137,11 @@ pub enum Because {
         /// What happened.
         message: String,
     },
-    /// A step further up is why: the nearest one that was not itself skipped for another.
+    /// The cause is an earlier step: the nearest one that was not skipped itself because of another.
     Root {
         /// Its name.
         name: String,
-        /// What it shows.
+        /// Its phase, as the API shows it.
         phase: StepPhase,
         /// Its reason.
         reason: String,
@@ -155,15 +155,29 @@ pub enum Because {
     },
 }
 
-/// Explains a step or instance; nothing where there is none. Costs O(steps + edges): for many steps make one
-/// [`Explainer`].
+/// Explains why a step or instance waits, or how it was decided; none where there is no such step. Costs O(steps + edges): for many
+/// steps make one [`Explainer`].
+///
+/// ```
+/// use orlop_core::attempt::Address;
+/// use orlop_dag::engine::{Because, explain};
+/// use orlop_dag::prelude::*;
+/// let plan = Plan::build(FlowSpec::new([Step::manual("approve", "Release it?"), Step::new("publish").after(["approve"])]).into())?;
+/// let (mut effects, now) = (Vec::new(), Time::EPOCH);
+/// let mut state = init(&plan, &FlowMeta::default(), now, &mut effects);
+/// apply(&plan, &mut state, &FlowEvent::Admit, now, &mut effects);
+/// let publish = explain(&plan, &state, Address::step(1)).ok_or("it is a step")?;
+/// assert!(matches!(publish.because[..], [Because::Steps { .. }]));
+/// assert!(publish.to_string().contains("approve"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn explain(plan: &Plan, state: &State, at: Address) -> Option<Explanation> {
     Explainer::new(plan, state).explain(at)
 }
 
-/// Explains steps of one state. Making it costs O(steps + edges), each explanation the edges into the step; of all skips
-/// together the ways up to what they began with cost O(steps + edges).
+/// Explains several steps of one state. Making it costs O(steps + edges). Each explanation costs the number of edges into the step;
+/// finding the causes of skips costs O(steps + edges) for all explanations together.
 #[derive(Debug)]
 pub struct Explainer<'a> {
     plan: &'a Plan,
@@ -177,7 +191,7 @@ pub struct Explainer<'a> {
 }
 
 impl<'a> Explainer<'a> {
-    /// Turns the edges of the plan around.
+    /// Prepares the explanations of one state.
     #[must_use]
     pub fn new(plan: &'a Plan, state: &'a State) -> Self {
         let steps = u32::try_from(plan.len()).unwrap_or(u32::MAX);
@@ -202,7 +216,7 @@ impl<'a> Explainer<'a> {
         Self { plan, state, offsets, before, roots: vec![NONE; plan.len()] }
     }
 
-    /// Explains a step or instance; nothing where there is none.
+    /// Explains a step or instance; none where there is no such step.
     #[must_use]
     pub fn explain(&mut self, at: Address) -> Option<Explanation> {
         self.state.node(at)?;

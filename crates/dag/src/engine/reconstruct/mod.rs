@@ -22,7 +22,7 @@ use super::state::{Cause, FlowMeta, Outcome, Resources, Stage, State, Text};
 use super::{Call, flow, phrase, reason};
 use crate::plan::Plan;
 
-/// An execution that exists in the world.
+/// An execution that exists on the substrate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedAttempt {
     /// Whose attempt.
@@ -33,10 +33,11 @@ pub struct ObservedAttempt {
     pub reference: ObjectReference,
 }
 
-/// Rebuilds a state from a status and what exists. Results of attempts that have ended come as events afterwards.
+/// Rebuilds a state from a stored status and the executions that exist, for hosts that keep no journal. Tell the engine the results of
+/// attempts that have ended by events afterwards.
 ///
-/// The status may be older than what exists: of a step the higher attempt wins, one it does not know is adopted as
-/// retries. Executions of settled steps are left alone, but for those that are to be deleted then.
+/// The status may be older than the executions: the higher attempt number of a step counts, and an attempt that the status does not
+/// have counts as a retry. Executions of settled steps are left alone, except those that are to be deleted then.
 pub fn reconstruct(
     plan: &Plan,
     meta: &FlowMeta,

@@ -1,5 +1,5 @@
-//! The pipeline form: a shorter document that becomes the same flow. Owns its members, defaults and names;
-//! checks of the flow itself are those of every flow.
+//! Pipelines: a shorter form of manifest, which is converted into a JobFlow. Owns its members, defaults and names; the flow is checked
+//! by the same rules as any other.
 
 mod convert;
 mod names;

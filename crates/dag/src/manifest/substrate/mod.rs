@@ -1,6 +1,5 @@
-//! What becomes of the fields of a Job template where it does not run on Kubernetes: honoured,
-//! ignored with a warning, or refused. Owns the walk and the fields whose answer depends on their value; the table of
-//! all others is data.
+//! The support for fields of a Job template outside Kubernetes: each is honoured, ignored with a warning, or refused. Owns the check
+//! of a template against a [`Target`].
 
 mod special;
 mod table;
@@ -21,13 +20,12 @@ use crate::manifest::code::Code;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
-    /// As processes of the machine; images are not looked at.
+    /// As processes of the machine; images are ignored.
     Process,
     /// As containers of a container engine.
     #[serde(rename = "containers")]
     Docker,
-    /// As containers where the step names an image, else as processes. Runs of earlier versions are stored with `docker`
-    /// for this.
+    /// As containers where the step names an image, else as processes. Also read as `docker`, the name in earlier versions.
     #[default]
     #[serde(alias = "docker")]
     ByImage,
@@ -39,17 +37,17 @@ pub enum Runtime {
 pub struct Target {
     /// How containers run.
     pub runtime: Runtime,
-    /// Whether a scheduler places steps on workers, so that what picks a machine counts.
+    /// Whether a scheduler places steps on workers, so that fields which choose a machine count.
     pub fleet: bool,
-    /// Whether steps may have privileges (`--allow-privileged`).
+    /// Whether steps may have privileges on the machine, such as `privileged` or host namespaces.
     pub privileged: bool,
-    /// Folders of the machine steps may mount (`--allow-host-path`).
+    /// Folders of the machine that steps may mount by `hostPath`, with everything below them.
     pub host_paths: Vec<String>,
-    /// Folder that relative paths of the machine begin in: that of the manifest; without one they are refused.
+    /// Folder that relative host paths begin in, usually that of the manifest; none: they are refused.
     pub folder: Option<String>,
-    /// User and group processes run as; absent when that is root, who can become anybody.
+    /// User and group that processes run as; none: root, who can become any user.
     pub user: Option<(u32, u32)>,
-    /// Claims that exist besides those of the flow's templates; not checked when absent.
+    /// Names of volume claims that exist beside those of the flow's templates; none: claims are not checked.
     pub claims: Option<Vec<String>>,
 }
 

@@ -3,12 +3,12 @@
 
 use serde_json::Value;
 
-/// What becomes of a field.
+/// The support for a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldSupport {
-    /// It has its meaning.
+    /// It works as on Kubernetes.
     Honoured,
-    /// It has none; a warning says so.
+    /// It has no effect; a warning says so.
     Ignored,
     /// The flow is refused.
     Refused,

@@ -25,32 +25,31 @@ const BYTES_KUBERNETES: usize = 768 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The flow is stored in Kubernetes and runs there.
+    /// Whether the flow is stored in Kubernetes and runs there.
     pub kubernetes: bool,
-    /// Steps a flow may have, `finally` included.
+    /// The most steps of a flow, `finally` included.
     pub steps: usize,
-    /// Items a `withItems` may list.
+    /// The most items of a `withItems` list.
     pub items: usize,
-    /// Bytes of the stored object; no limit when absent.
+    /// The most bytes of the stored object, as JSON; none: no limit.
     pub bytes: Option<usize>,
-    /// Treat warnings as errors: unknown template fields, fields the target ignores.
+    /// Whether warnings are errors: unknown template fields, fields that the target ignores.
     pub strict: bool,
-    /// Containers need no image: the flow does not run on Kubernetes, where steps without one are processes, or a default
-    /// image is configured.
+    /// Whether containers may have no image: outside Kubernetes they then run as processes, or with a default image.
     pub image_optional: bool,
-    /// Steps need no template: those without one are functions of the program that runs the flow.
+    /// Whether steps may have no template: they are then functions of the program that runs the flow.
     pub template_optional: bool,
-    /// Whether the controller writes secrets into Jobs as text (`--secret-mode=read`).
+    /// Whether the Kubernetes controller reads secrets and writes them into Jobs as text, in place of references.
     pub secrets_as_text: bool,
-    /// Whether something moves files of steps there, and has a store for them. On Kubernetes that is a helper in
-    /// their pods, which an operator may lack.
+    /// Whether artifacts can be moved and stored where the flow runs. On Kubernetes a helper in the pods does it, which an operator may
+    /// not have.
     pub artifacts: bool,
     /// Where steps run outside Kubernetes; fields it ignores or refuses are reported when given.
     pub target: Option<Target>,
 }
 
 impl Limits {
-    /// Those of flows stored in Kubernetes.
+    /// Limits of flows that are stored in Kubernetes and run there.
     #[must_use]
     pub const fn kubernetes() -> Self {
         Self {
@@ -67,7 +66,7 @@ impl Limits {
         }
     }
 
-    /// Those of flows stored elsewhere.
+    /// Limits of flows that are stored elsewhere, whatever runs them.
     #[must_use]
     pub const fn elsewhere() -> Self {
         Self {
@@ -84,7 +83,7 @@ impl Limits {
         }
     }
 
-    /// Those of flows that run at a place outside Kubernetes.
+    /// Limits of flows that run at a place outside Kubernetes, with errors and warnings about fields that this place does not support.
     #[must_use]
     pub fn at(target: Target) -> Self {
         Self { target: Some(target), ..Self::elsewhere() }

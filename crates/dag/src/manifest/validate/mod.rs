@@ -31,7 +31,19 @@ use super::violation::Violations;
 use context::{At, Context};
 pub(in crate::manifest) use template::{has_placeholder, pod};
 
-/// All violations of a flow.
+/// All violations of a flow, errors and warnings. Cycles are found by [`checked`](super::checked), which also plans the flow.
+///
+/// ```
+/// use orlop_dag::manifest::{Limits, validate};
+/// use orlop_dag::prelude::*;
+/// let limits = Limits::elsewhere().templates_optional();
+/// let flow = JobFlow::new("release", FlowSpec::new([Step::new("build").after(["fetch"])]));
+/// let found = validate(&flow, &limits);
+/// assert!(found.has_errors());
+/// let first = found.iter().next().ok_or("there is one")?;
+/// assert_eq!(first.path.to_string(), "spec.steps[0].dependencies[0]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn validate(flow: &JobFlow, limits: &Limits) -> Violations {
     let mut found = Violations::new();
     let context = Context::new(flow, limits);

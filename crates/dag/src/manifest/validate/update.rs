@@ -19,7 +19,7 @@ const MUTABLE: [&str; 3] = ["suspend", "suspendMode", "stop"];
 /// Deepest difference that is named; below it the field that holds it is.
 const DEPTH: usize = 12;
 
-/// Everything that forbids to replace `old` by `new`. The new object must also keep the rules of every flow
+/// Everything that forbids replacing `old` by `new`. The new object must also keep the rules of every flow
 /// ([`validate`](super::validate)).
 pub fn validate_update(old: &JobFlow, new: &JobFlow) -> Violations {
     let mut found = Violations::new();
