@@ -50,11 +50,19 @@ impl Failure {
     }
 }
 
+/// A message about a parameter, with the option that gives it a value where it needs one.
+fn with_option(message: &str) -> String {
+    match message.strip_prefix("parameter `").and_then(|rest| rest.split_once("` needs a value")) {
+        Some((name, _)) => format!("{message}; give it with -p {name}=VALUE"),
+        None => message.to_owned(),
+    }
+}
+
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         match problem.fields.as_slice() {
             // The values of a flow's parameters are options of a verb.
-            [wrong] if wrong.path == PARAMETERS => Self::usage(&wrong.message),
+            [wrong] if wrong.path == PARAMETERS => Self::usage(with_option(&wrong.message)),
             _ => Self::new(problem.class.into(), problem.chain()),
         }
     }

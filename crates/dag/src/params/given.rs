@@ -7,7 +7,7 @@ use orlop_core::spec::flow::FlowParameter;
 
 use super::{FlowSource, flow_source};
 
-/// A value that a parameter cannot have, or one that is missing.
+/// The error for a value that a parameter cannot have, or that is missing.
 #[must_use]
 pub fn wrong_parameter(message: String) -> Problem {
     Problem::new(Class::Invalid, message.clone()).at_field(PARAMETERS, message)
@@ -17,7 +17,17 @@ fn about(description: &Option<String>) -> String {
     description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default()
 }
 
-/// Checks the values that are given for the parameters of a flow, and that no other needs one.
+/// Checks the values that are given for the parameters of a flow at its submission, and that no parameter lacks a value.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use orlop_core::spec::flow::FlowParameter;
+/// use orlop_dag::params::check_given;
+/// let declared = [FlowParameter { name: "env".into(), ..FlowParameter::default() }];
+/// assert!(check_given(&declared, &BTreeMap::from([("env".into(), "dev".into())])).is_ok());
+/// let missing = check_given(&declared, &BTreeMap::new()).unwrap_err();
+/// assert_eq!(missing.to_string(), "parameter `env` needs a value");
+/// ```
 ///
 /// # Errors
 /// The first parameter that has no value, or one that it cannot have; a given name that the flow does not have.
@@ -37,7 +47,7 @@ pub fn check_given(declared: &[FlowParameter], given: &BTreeMap<String, String>)
             }
             (None, Ok(FlowSource::Submission)) => {
                 let about = about(&parameter.description);
-                let message = format!("parameter `{name}` needs a value{about}; give it with -p {name}=VALUE");
+                let message = format!("parameter `{name}` needs a value{about}");
                 return Err(wrong_parameter(message));
             }
             (Some(value), Ok(_)) => check_choice(parameter, value)?,

@@ -81,7 +81,7 @@ async fn parameters_are_written_into_the_spec_and_checked() {
         reported.push(error.to_string());
     }
     insta::assert_snapshot!(reported.join("\n"), @"
-    parameter `env` needs a value; give it with -p env=VALUE
+    parameter `env` needs a value
     parameter `env` cannot be `test`; give one of dev, prod
     the flow has no parameter `sise`; it has env, size, token
     parameter `token` is a secret and cannot be given as text; put it where Secrets are looked up

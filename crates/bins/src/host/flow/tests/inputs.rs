@@ -84,7 +84,7 @@ async fn presence_names_and_choices_are_checked_at_submission() {
         Ok(_) => "accepted".to_owned(),
     };
     assert_eq!(refused(&[("env", "dev")]).await, "accepted");
-    insta::assert_snapshot!(refused(&[]).await, @"parameter `env` needs a value (where to deploy); give it with -p env=VALUE");
+    insta::assert_snapshot!(refused(&[]).await, @"parameter `env` needs a value (where to deploy)");
     insta::assert_snapshot!(refused(&[("env", "test")]).await, @"parameter `env` cannot be `test`; give one of dev, prod");
     insta::assert_snapshot!(refused(&[("env", "dev"), ("evn", "x")]).await, @"the flow has no parameter `evn`; it has env, key");
     insta::assert_snapshot!(refused(&[("env", "dev"), ("key", "x")]).await, @"parameter `key` is a secret and cannot be given as text; put it where Secrets are looked up");
