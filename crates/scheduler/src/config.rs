@@ -1,5 +1,4 @@
-//! How the scheduler behaves: policies, limits and time limits, with the defaults of the contract. Owns
-//! the values only.
+//! The configuration of a scheduler: policies, limits and time limits, with their defaults. Owns the values only.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +6,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// Tight without stranding one resource: the least norm of what is left plus its spread.
+    /// The worker that is left with least, without using up one resource and leaving another: the least sum of the norm of the free
+    /// amounts after placing and the difference between the greatest and the least of them.
     #[default]
     BestFit,
-    /// The least sum of what is left.
+    /// The worker with the least sum of free amounts after placing.
     MostAllocated,
-    /// The first in the order of the table.
+    /// The first worker with room, in the order of the scheduler's table.
     FirstFit,
-    /// The greatest least rest.
+    /// The emptiest worker: the one whose scarcest resource has most left after placing.
     Spread,
-    /// The class whose demand points where the worker's rest does.
+    /// As best fit, but of a tenant's first jobs the one whose demand matches best what the worker with new room has free (greatest dot
+    /// product).
     DotProduct,
-    /// The drawn score of use, load, health and preference.
+    /// The worker with the best weighted score: 40 % use of CPU and memory (best at 60 to 85 %), 30 % free slots, 20 % health, 10 %
+    /// preferences of the job.
     Balanced,
 }
 
@@ -54,45 +56,46 @@ pub struct Config {
     /// How workers are chosen, unless by a [rule of the user's own](crate::engine::PlacementPolicy).
     #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     pub policy: Policy,
-    /// The most jobs of a class that are placed by one ranking, 1 to 1024.
+    /// The most jobs of a class that are placed by one ranking of the workers, 1 to 1024.
     pub run_max: u32,
-    /// Guaranteed shares of the bands High, Normal and Low, each 0 to 1, together at most 1.
+    /// Guaranteed shares of placements of the priority bands High, Normal and Low, each 0 to 1, together at most 1.
     pub band_share: [f64; 3],
     /// How long a worker may take to accept an attempt.
     pub accept_timeout: u64,
-    /// Silence after which a worker is unhealthy.
+    /// Time without a heartbeat after which a worker is unhealthy.
     pub heartbeat_timeout: u64,
-    /// Silence after which the attempts of a worker are lost.
+    /// Time without a heartbeat after which the attempts of a worker count as lost.
     pub reassign_after: u64,
-    /// How long workers let attempts run without an answer to their heartbeats.
+    /// How long workers let attempts run while the server does not answer their heartbeats.
     pub lease: u64,
-    /// Silence after which a worker has failed.
+    /// Time without a heartbeat after which a worker has failed.
     pub fail_after: u64,
     /// How long a declared worker may take to register.
     pub create_timeout: u64,
     /// How long a registered worker may take to open its stream.
     pub register_timeout: u64,
-    /// How many infrastructure losses a job survives.
+    /// How often a job is tried again after it was lost with its worker.
     pub max_infra: u32,
     /// How many losses within 10 minutes end an unhealthy worker.
     pub max_failures: u32,
     /// How many failed starts of different tasks within 60 s without a success make a worker unhealthy.
     pub start_failures: u32,
-    /// The first probation; each further one is twice as long.
+    /// How long a worker with failures gets no jobs the first time; each further time is twice as long.
     pub probation_min: u64,
-    /// The longest probation.
+    /// The longest time for which a worker with failures gets no jobs.
     pub probation_max: u64,
-    /// How long a blocked head waits before it reserves a worker.
+    /// How long the first job of a queue that fits no worker waits before a worker is reserved for it.
     pub reserve_after: u64,
     /// The most reservations at once.
     pub max_reservations: u32,
-    /// Whether a blocked head may end preemptible attempts that are at least 4 priority numbers worse.
+    /// Whether the first job of a queue that fits no worker may end preemptible attempts of jobs whose priority number is greater by at
+    /// least 4.
     pub preemption: bool,
     /// The most jobs, elements and gangs that are preempted in any minute; a gang counts as one.
     pub preempt_per_minute: u32,
-    /// The most attempts of one tenant and class that wait on a worker for slots to inherit; 0 = none are sent ahead.
+    /// The most attempts of one tenant and class that are sent to a worker ahead, to start there when others end; 0: none.
     pub prefill_max: u32,
-    /// How many finished jobs are remembered for messages that come late.
+    /// How many finished jobs are remembered, so that late messages about them get the right answer.
     pub finished_kept: u32,
     /// How many workers that left are remembered.
     pub workers_kept: u32,
@@ -127,7 +130,7 @@ impl Default for Config {
     }
 }
 
-/// A configuration that makes no sense.
+/// A value of the configuration that is out of its bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("configuration: `{key}` must be {allowed}")]
 pub struct ConfigError {
@@ -142,8 +145,10 @@ const KILL: u64 = 5000;
 
 impl Config {
     /// The defaults without time limits on workers and their answers, for a program that runs the jobs itself and knows when a
-    /// worker is gone: no worker has to be heard of, and no attempt accepted. A job that must never overlap with another
-    /// attempt of its own waits, once its worker has left, until it is told how that attempt ended.
+    /// worker is gone: workers need no heartbeats, and attempts need not be accepted. A job with [`Overlap::Forbid`]
+    /// whose worker has left waits until the scheduler is told how its attempt ended.
+    ///
+    /// [`Overlap::Forbid`]: orlop_core::spec::job::Overlap::Forbid
     #[must_use]
     pub fn without_timeouts() -> Self {
         Self {
@@ -157,7 +162,7 @@ impl Config {
         }
     }
 
-    /// Checks what the scheduler relies on.
+    /// Checks all bounds.
     ///
     /// # Errors
     /// The first key that is out of its bounds.

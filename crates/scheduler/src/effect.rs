@@ -1,5 +1,4 @@
-//! What is to be done: the effects, in the order they are to be done. Owns the values and
-//! their idempotency keys; does nothing.
+//! Effects: what a scheduler asks its host to do, in this order. Owns the values and their idempotency keys; does nothing itself.
 
 use std::fmt;
 
@@ -16,7 +15,7 @@ use crate::token::WorkerKey;
 /// Which part of a job something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum JobPart {
-    /// All of it; of an array its derived state.
+    /// The whole job; of an array its state as a whole.
     Whole,
     /// An inclusive range of elements.
     Elements(u32, u32),
@@ -26,7 +25,7 @@ pub enum JobPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The event says it all.
+    /// No other reason than the event.
     Plain,
     /// It did not start in time.
     Expired,
@@ -93,7 +92,7 @@ impl Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum WorkerReason {
-    /// The event says it all.
+    /// No other reason than the event.
     Plain,
     /// It did not register or open its stream in time.
     Timeout,
@@ -233,7 +232,30 @@ pub enum Refusal {
     Closing,
 }
 
-/// Something to do. Effects of one call are committed together before any of them is carried out.
+/// Something the scheduler asks its host to do. A host with a store writes all effects of one call in one transaction, then carries
+/// them out; a program that keeps nothing only needs [`Effect::placement`], and [`Effect::Cancel`] and [`Effect::Revoke`] where jobs
+/// are cancelled, preempted or moved.
+///
+/// ```
+/// use orlop_scheduler::prelude::*;
+///
+/// let mut scheduler = Scheduler::new(Config::without_timeouts(), 7)?;
+/// let mut effects = Vec::new();
+/// scheduler.join(0, "w1".parse()?, Capabilities::new(4000, 8 << 30), &mut effects)?;
+/// let job = JobId::from_u64(1);
+/// scheduler.submit(0, Submission::new(job, Demand::new("physics".parse()?)), &mut effects)?;
+/// let _ = scheduler.round(0, u32::MAX, &mut effects);
+/// let placement = effects.iter().find_map(Effect::placement).ok_or("there is room")?;
+/// scheduler.apply(1, placement.started(), &mut effects)?;
+/// effects.clear();
+/// scheduler.apply(5, Event::Cancel { job, elements: None }, &mut effects)?;
+/// let ending = effects.iter().any(|effect| match effect {
+///     Effect::Cancel { attempt, grace_ms, .. } => attempt.job == job && *grace_ms == 10_000,
+///     _ => false,
+/// });
+/// assert!(ending, "the worker is asked to end it, and to kill it ten seconds later");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Effect {
@@ -286,7 +308,7 @@ pub enum Effect {
         /// When it may start.
         start: StartMode,
     },
-    /// Store that an attempt which was sent ahead has a slot from now on. Its worker knows.
+    /// Store that an attempt which was sent to its worker ahead now holds capacity there. The worker knows already.
     Inherited {
         /// The attempt.
         attempt: TaskRef,
@@ -313,7 +335,7 @@ pub enum Effect {
         /// The worker.
         worker: WorkerKey,
     },
-    /// Store that an attempt was given up without a word of its worker.
+    /// Store that an attempt was given up because nothing is heard of its worker.
     Lost {
         /// The attempt.
         attempt: TaskRef,
@@ -326,14 +348,14 @@ pub enum Effect {
     Verdict {
         /// The attempt.
         attempt: TaskRef,
-        /// What the message is worth.
+        /// Whether the message counts, and what its worker is to do.
         verdict: ReportVerdict,
     },
     /// Store a worker's new state.
     WorkerChanged {
         /// The worker.
         worker: WorkerKey,
-        /// The state before; absent at its birth.
+        /// The state before; absent for a new worker.
         from: Option<WorkerState>,
         /// The state now.
         to: WorkerState,
@@ -362,14 +384,14 @@ pub enum Effect {
         job: JobId,
         /// The workers now; none = no reservation.
         workers: Vec<WorkerKey>,
-        /// When they are free at the latest, in monotonic milliseconds; absent = nobody knows.
+        /// When they are free at the latest, in monotonic milliseconds; absent: unknown.
         shadow: Option<u64>,
         /// Number of this change, never repeated.
         revision: u64,
     },
 }
 
-/// The idempotency key of an effect: what it is about and which token or revision.
+/// The idempotency key of an effect: what it is about, and the attempt or revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EffectKey {
     /// A submit.

@@ -1,4 +1,4 @@
-//! Events that cannot be taken. Owns their messages and classes; what was refused has changed nothing.
+//! Errors of events and submissions that are refused. Owns their messages and classes; a refused event has changed nothing.
 
 use orlop_core::error::Class;
 use orlop_core::id::JobId;
@@ -11,14 +11,14 @@ use crate::event::OfferError;
 use crate::job::DemandError;
 use crate::token::WorkerKey;
 
-/// Why a job was not placed on the worker that was named.
+/// Why a job was not placed on the worker that an operator named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAssigned {
-    /// It does not wait.
+    /// It is not queued.
     #[error("it is {0}, only a queued job can be placed")]
     State(job::JobState),
-    /// No single worker takes it.
+    /// It is a gang, whose members are placed together.
     #[error("it is a gang, whose members are placed together")]
     Gang,
     /// Its array runs as many elements at once as it may.
@@ -80,10 +80,10 @@ pub enum EventError {
         /// What was given.
         weight: u32,
     },
-    /// The configuration makes no sense.
+    /// A value of the configuration is out of its bounds.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// What a worker offers lets no job in.
+    /// The worker offers so little that no job fits.
     #[error("worker `{worker}`: {source}")]
     Offer {
         /// The worker.
@@ -141,7 +141,7 @@ pub enum EventError {
 }
 
 impl EventError {
-    /// What happens next.
+    /// The class of the error, by which a caller decides what to do next.
     #[must_use]
     pub const fn class(&self) -> Class {
         match self {

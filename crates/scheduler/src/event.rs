@@ -1,4 +1,4 @@
-//! What happens to the scheduler: the events. Owns the values; decides nothing.
+//! Events: what a host tells a scheduler. Owns the values; decides nothing.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub struct DrainOrder {
 /// Why a worker is gone for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Departure {
-    /// It said goodbye.
+    /// It left by itself.
     Goodbye,
     /// An operator removed it.
     Removed,
@@ -72,7 +72,9 @@ pub enum Departure {
     Superseded,
 }
 
-/// Something that has happened.
+/// Something that has happened, for [`Scheduler::apply`](crate::engine::Scheduler::apply). A program that runs the jobs itself needs few
+/// of them: [`join`](crate::engine::Scheduler::join), [`submit`](crate::engine::Scheduler::submit) and
+/// [`finish`](crate::engine::Scheduler::finish) stand for the usual ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Event {
@@ -103,8 +105,8 @@ pub enum Event {
         /// Inclusive range of elements; absent = all of it.
         elements: Option<(u32, u32)>,
     },
-    /// An operator places a queued job, of an array its next element, on a worker now: filters and limits hold, policy and
-    /// order do not.
+    /// An operator places a queued job, or the next element of an array, on a worker now. Requirements and limits hold; policy and order
+    /// of the queue do not.
     AssignJob {
         /// The job.
         job: JobId,
@@ -130,7 +132,7 @@ pub enum Event {
         /// What it is now.
         config: Box<Config>,
     },
-    /// Time has passed.
+    /// Time has passed: due timers fire.
     Tick,
     /// A worker was declared, or heard of for the first time; also the next incarnation of one that left.
     WorkerDeclared {
@@ -163,14 +165,14 @@ pub enum Event {
         /// The worker.
         worker: WorkerKey,
     },
-    /// A message took this long to a worker and back. Only workers of which this is known are sent jobs ahead.
+    /// A message took this long to a worker and back. Jobs are sent ahead only to workers whose round trip is known.
     RoundTrip {
         /// The worker.
         worker: WorkerKey,
         /// A sample in microseconds.
         micros: u64,
     },
-    /// How long the host's turns take, from a message to the answer it causes.
+    /// How long the host takes from a message to its answer.
     TurnTime {
         /// Their 99th percentile in microseconds.
         micros: u64,

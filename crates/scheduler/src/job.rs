@@ -1,4 +1,4 @@
-//! What a job asks of the fleet, as `orlop_core` has it: everything that a [`Demand`] is made of.
+//! What a job asks of the fleet: [`Demand`] and the types of its fields, which are those of `orlop_core`.
 //!
 //! ```
 //! use orlop_scheduler::job::{Demand, Gang, Priority};

@@ -1,4 +1,4 @@
-//! Where work runs: which job goes to which worker, and when.
+//! A scheduler as a library: it decides which job runs on which worker, and when.
 //!
 //! ```
 //! use orlop_scheduler::prelude::*;
@@ -28,14 +28,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Begin with [`engine::Scheduler`] and the names of the [`prelude`]. [`engine::Scheduler::submit`],
-//! [`engine::Scheduler::join`] and [`engine::Scheduler::finish`] are the calls of a program that runs the jobs itself; everything
-//! that can happen is an [`event::Event`], and everything that is to be done an [`effect::Effect`].
-//! [`engine::Scheduler::explain`] says why a job waits, [`engine::Scheduler::demand`] what the fleet lacks. [`packing`] packs
-//! offline, with its bounds. Each of these, and each way to pack, has an example that runs as it stands.
+//! Begin with [`engine::Scheduler`] and the names of the [`prelude`]:
 //!
-//! Pure, like `orlop_core` and `orlop_dag`: no async runtime, no I/O, no clock, no randomness, no global state. It knows
-//! resources and workers; it never knows flows.
+//! | to do this | call |
+//! |---|---|
+//! | add a worker, submit a job | [`join`](engine::Scheduler::join), [`submit`](engine::Scheduler::submit) |
+//! | place the jobs that wait | [`round`](engine::Scheduler::round), then read [`effect::Effect::placement`] of its effects |
+//! | tell that a job has ended | [`finish`](engine::Scheduler::finish) |
+//! | tell anything else that happened | [`apply`](engine::Scheduler::apply) with an [`event::Event`] |
+//! | know when to call again if nothing happens | [`next_deadline`](engine::Scheduler::next_deadline) |
+//! | learn why a job waits, what the fleet lacks | [`explain`](engine::Scheduler::explain), [`demand`](engine::Scheduler::demand) |
+//! | store the state, and go on after a restart | [`snapshot`](engine::Scheduler::snapshot), or row by row with [`stored`] |
+//! | pack items into bins, without a scheduler | [`packing`] |
+//!
+//! Units: CPU in millicores (1000 are one core), memory in bytes, times in monotonic milliseconds of the caller, priorities from 0
+//! (most urgent) to 9. A *fleet* is all workers, a *tenant* is whoever submits jobs and has limits, an *array* is a job of many equal
+//! elements, a *gang* is a job whose members start together, and a *class* is all jobs with equal demands.
+//!
+//! Pure, like `orlop_core` and `orlop_dag`: no async runtime, no I/O, no clock, no randomness, no global state. It does not know
+//! flows and their steps.
 //!
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -71,8 +71,8 @@ pub struct GpuUnit {
     pub uuid: String,
 }
 
-/// What a worker offers: its machine less what it keeps for itself. [`Capabilities::new`] begins with an offer that takes
-/// jobs; the default is an empty one, which takes none.
+/// What a worker offers to jobs: the resources of its machine without those it keeps for itself. [`Capabilities::new`] gives an offer
+/// that takes jobs; the default is an empty one, which takes none.
 ///
 /// ```
 /// use orlop_scheduler::event::{Capabilities, GpuDevices};
@@ -119,7 +119,7 @@ pub struct Capabilities {
     pub tenants: BTreeSet<TenantName>,
 }
 
-/// An offer that lets no job in, whatever it asks.
+/// An offer that no job fits, whatever it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` is {given}, so that no job fits; offer {remedy}")]
 pub struct OfferError {
@@ -180,7 +180,7 @@ impl Capabilities {
         self
     }
 
-    /// For this tenant, and for others that are named in the same way, alone.
+    /// For jobs of this tenant only, and of others that are added in the same way.
     #[must_use]
     pub fn tenant(mut self, name: TenantName) -> Self {
         self.tenants.insert(name);

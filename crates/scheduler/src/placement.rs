@@ -46,14 +46,13 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// It has started. Without this event all works but what needs to know for how long attempts run: guesses when workers
-    /// will be free, and `queue_timeout`.
+    /// The event that it has started. It is optional: only estimates of when workers become free, and `queue_timeout`, need it.
     #[must_use]
     pub fn started(self) -> Event {
         Event::Started { attempt: self.attempt, worker: self.worker }
     }
 
-    /// It has ended.
+    /// The event that it has ended.
     #[must_use]
     pub fn ended(self, outcome: Outcome) -> Event {
         Event::Result { attempt: self.attempt, worker: self.worker, outcome, ran_ms: None }
@@ -61,8 +60,8 @@ impl Placement {
 }
 
 impl Effect {
-    /// What it places, if that is what it does. Others matter too where jobs are cancelled, preempted or moved:
-    /// [`Effect::Cancel`] and [`Effect::Revoke`] say what is to be ended.
+    /// The placement, where this effect is [`Effect::Assign`]. Where jobs are cancelled, preempted or moved, look at [`Effect::Cancel`] and
+    /// [`Effect::Revoke`] too, which say what to end.
     #[must_use]
     pub fn placement(&self) -> Option<Placement> {
         match self {

@@ -1,4 +1,4 @@
-//! The names that a program which holds a scheduler needs, to be imported together. Owns nothing.
+//! The names that most programs with a scheduler need: `use orlop_scheduler::prelude::*;`.
 //!
 //! ```
 //! use orlop_scheduler::prelude::*;

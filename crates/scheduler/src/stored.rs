@@ -1,5 +1,5 @@
-//! What a store keeps of a scheduler, row by row, and what [`crate::engine::Scheduler::rebuild`] reads back after a
-//! restart. Owns the values; reads and writes nothing.
+//! The state of a scheduler as rows of a database, which [`crate::engine::Scheduler::rebuild`] reads back after a restart. Owns the
+//! values; reads and writes nothing. To keep a whole state in a file instead, see [`crate::engine::Scheduler::snapshot`].
 //!
 //! A store holds one row for each of the types below. Times are monotonic milliseconds of the host that rebuilds: a host
 //! keeps wall times and converts them when it loads. What is written when:
@@ -13,7 +13,7 @@
 //! | [`RangeRow`] | `Admitted` (all elements, Pending) and every `JobChanged` of elements that never left Queued; an element that is assigned leaves its range for a [`UnitRow`] of its own |
 //! | [`AttemptRow`] | `Assign`, every event and every `Cancel`, `Revoke`, `Lost` and `Inherited` that names the attempt; it is deleted once [`crate::engine::Scheduler::attempt_row`] knows it no more |
 //!
-//! So whatever an event or its effects name is looked up after the call, and nothing else has changed. Rows of final jobs
+//! So after each call a host looks up the rows of what the event and its effects name; no other row has changed. Rows of final jobs
 //! are read back only while an attempt of theirs is not known to have ended. Not stored, and begun anew by a restart:
 //! reservations, what was freed by preemption, credit of bands, run times of classes, counts of losses and failed starts
 //! of workers, probation, the rate of submits. A worker that is named and has no row means nobody.

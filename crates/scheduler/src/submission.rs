@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Demand;
 
-/// When a job may start, and until when it must have.
+/// When a job may start, and how long it may wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StartWindow {
     /// Earliest start, in monotonic milliseconds of the host.
@@ -42,14 +42,14 @@ impl ArraySpec {
         Self { indices: vec![(first, last)], ..Self::default() }
     }
 
-    /// With at most so many elements at once, 1 or more.
+    /// With at most `most` elements at once, 1 or more.
     #[must_use]
     pub fn max_parallel(mut self, most: u32) -> Self {
         self.max_parallel = Some(most);
         self
     }
 
-    /// Cancelled once more than so many elements are unsuccessful.
+    /// Cancelled once more than `most` elements were unsuccessful.
     #[must_use]
     pub fn max_failures(mut self, most: u32) -> Self {
         self.max_failures = Some(most);
@@ -82,7 +82,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// A job that may start at once and wait for as long as it takes.
+    /// A job that may start at once and may wait without limit.
     #[must_use]
     pub fn new(job: JobId, demand: impl Into<Arc<Demand>>) -> Self {
         Self { job, demand: demand.into(), window: StartWindow::default(), array: None }
@@ -95,7 +95,7 @@ impl Submission {
         self
     }
 
-    /// Failing unless it starts within so many milliseconds of the submit.
+    /// Failing unless it starts within `millis` milliseconds of its submission.
     #[must_use]
     pub fn queue_timeout(mut self, millis: u64) -> Self {
         self.window.queue_timeout = Some(millis);

@@ -1,4 +1,4 @@
-//! How workers are addressed.
+//! Keys of workers, which events and effects use in place of names.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// One incarnation of a worker, as the scheduler knows it. Never reused: a worker that comes back gets another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerKey {
-    /// Its place among the workers.
+    /// Its index among the workers.
     pub index: u32,
-    /// Tells the users of that place apart.
+    /// Tells workers apart that had the same index one after the other.
     pub generation: u32,
 }
 

@@ -23,9 +23,9 @@ pub struct Admitted {
 }
 
 impl Scheduler {
-    /// Takes a job, or says why not. The events [`Submit`](crate::event::Event::Submit) and
-    /// [`SubmitArray`](crate::event::Event::SubmitArray) do the same; of them [`Scheduler::apply`] answers `Ok` also where a
-    /// limit of the tenant refuses the job, and says so by [`Effect::Refused`], which is not among the effects of this call.
+    /// Submits a job, or says why it is refused. The events [`Submit`](crate::event::Event::Submit) and
+    /// [`SubmitArray`](crate::event::Event::SubmitArray) do the same, except that [`Scheduler::apply`] gives `Ok` where a limit of the
+    /// tenant refuses the job, and [`Effect::Refused`] among the effects; this call gives an error and no such effect.
     /// Cost: that of the event.
     ///
     /// ```
@@ -78,13 +78,13 @@ impl Scheduler {
         }
     }
 
-    /// Lets a worker in, at once and with nothing that it has kept from before. The same happens by
+    /// Adds a worker that is ready at once and runs nothing yet. The same happens by
     /// [`WorkerDeclared`](crate::event::Event::WorkerDeclared), [`Registered`](crate::event::Event::Registered) and
     /// [`Connected`](crate::event::Event::Connected) one after the other, which is for workers that come over a network.
-    /// [`Remove`](crate::event::Event::Remove) lets it go.
+    /// [`Remove`](crate::event::Event::Remove) removes it.
     ///
-    /// Unless time limits are [off](crate::config::Config::without_timeouts), it has to be heard of from then on, by
-    /// [`Heartbeat`](crate::event::Event::Heartbeat) at the least.
+    /// Unless time limits are [off](crate::config::Config::without_timeouts), the scheduler needs a
+    /// [`Heartbeat`](crate::event::Event::Heartbeat) of it, or another event, from time to time.
     ///
     /// ```
     /// use orlop_scheduler::prelude::*;
@@ -104,7 +104,7 @@ impl Scheduler {
     /// ```
     ///
     /// # Errors
-    /// The offer [lets no job in](Capabilities::check), the id has a live incarnation, or the fleet has too many kinds of GPUs
+    /// No job [fits the offer](Capabilities::check), the id has a live incarnation, or the fleet has too many kinds of GPUs
     /// and counters. Nothing has changed then, unless the class of the error is Fatal.
     pub fn join(
         &mut self,

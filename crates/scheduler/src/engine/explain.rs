@@ -41,7 +41,7 @@ fn unmet(class: &Class, kind: &Kind) -> Vec<Unmet> {
 }
 
 impl Scheduler {
-    /// Why a job (of an array, its first element that waits) is not running; none if it is not known. Cost: linear in
+    /// Why a job (of an array, its first element that waits) is not running; none for an unknown job. Cost: linear in
     /// workers, tenants and, up to 1000, the jobs before it in its queue.
     ///
     /// ```
@@ -365,7 +365,7 @@ impl Scheduler {
         }
     }
 
-    /// What waits and fits nowhere, by class in the order they were first seen. Cost: linear in queues and their jobs.
+    /// The demand that no worker has room for, one entry for each class, in the order in which the classes were first seen. Cost: linear in queues and their jobs.
     #[must_use]
     pub fn demand(&self) -> Vec<UnmetDemand> {
         let mut waiting: BTreeMap<u32, u64> = BTreeMap::new();

@@ -12,7 +12,7 @@ use crate::effect::Limit;
 use crate::job::{Band, Resources, Runtime};
 use crate::token::WorkerKey;
 
-/// Which filter turns a worker down, in the order they are asked.
+/// Why a worker does not get a job; the filters are asked in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Misfit {
@@ -22,7 +22,7 @@ pub enum Misfit {
     Health,
     /// It is cordoned.
     Cordon,
-    /// It is kept for another job.
+    /// It is reserved for another job.
     Reserved,
     /// It takes jobs of other tenants only.
     Tenant,
@@ -38,7 +38,7 @@ pub enum Misfit {
     MaxJobs,
     /// Its free capacity is too small.
     Capacity,
-    /// A dimension of it is overdrawn since it shrank.
+    /// More of some resource is held than it has, since its capacity became smaller.
     Overdrawn,
     /// The job failed there, and other workers could hold it.
     Avoided,
@@ -69,7 +69,7 @@ impl fmt::Display for Misfit {
 pub struct Lacking {
     /// Which: `cpu`, `memory`, `slots`, `gpu <vendor>/<model>`, or the counter's name.
     pub dimension: String,
-    /// Its task: `m` for cpu, `Mi` for memory, else nothing.
+    /// Its unit: `m` for cpu (millicores), `Mi` for memory, else empty.
     pub task: &'static str,
     /// What the job needs.
     pub needs: i128,
@@ -132,12 +132,12 @@ impl fmt::Display for GangRoom {
     }
 }
 
-/// What a worker says to a job.
+/// Whether one worker fits a job, and why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerFit {
     /// The worker.
     pub worker: WorkerKey,
-    /// The first filter that turns it down; none = it fits.
+    /// The first filter that refuses it; none: it fits.
     pub misfit: Option<Misfit>,
     /// Every dimension of which it has too little.
     pub lacking: Vec<Lacking>,
@@ -201,12 +201,11 @@ pub enum Obstacle {
 pub struct ReservedWorkers {
     /// The workers; of a gang, several.
     pub workers: Vec<WorkerKey>,
-    /// When they are free at the latest by the declared limits of what runs there, in monotonic milliseconds; absent =
-    /// nobody knows.
+    /// When they are free at the latest, by the time limits of what runs there, in monotonic milliseconds; absent: unknown.
     pub shadow: Option<u64>,
 }
 
-/// Why a job is where it is.
+/// Why a job is in its state: what it waits for, and what each worker lacks for it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -228,9 +227,9 @@ pub struct Explanation {
     pub blocked_since: Option<u64>,
     /// Of a gang, how many members there is room for.
     pub gang: Option<GangRoom>,
-    /// What every worker says, in the order of their keys; those that left are not asked.
+    /// The result for each worker, in the order of their keys; workers that left are not among them.
     pub workers: Vec<WorkerFit>,
-    /// How many workers each filter turns down.
+    /// How many workers each filter refuses.
     pub counts: BTreeMap<Misfit, usize>,
     /// The worker that comes nearest: it lacks the least, measured against its own capacity.
     pub nearest: Option<WorkerKey>,
@@ -248,7 +247,7 @@ impl Explanation {
     }
 }
 
-/// UnmetDemand of a class that no worker has room for, for a provisioner.
+/// The demand of jobs of one class that no worker has room for: what a provisioner would have to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnmetDemand {
     /// What one attempt asks.

@@ -1,5 +1,4 @@
-//! The scheduler: events and time in, effects out. Owns the state and which part handles
-//! which event; each part stands in its own file.
+//! The scheduler, [`Scheduler`]: events and the time go in, effects come out. The other types are what its methods take and give.
 
 use serde::{Deserialize, Serialize};
 mod admit;
@@ -88,14 +87,15 @@ use timer::{Timer, Timers};
 pub use view::{FleetUse, JobView, ResourceUse, TenantView, WorkerView};
 pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 
-/// The scheduler as a value: hand it jobs and workers, ask it for rounds, carry out its effects.
+/// A scheduler, without threads or I/O: give it workers and jobs, call [`Scheduler::round`] to place jobs that wait, and carry out the
+/// effects it gives.
 ///
 /// ```
 /// use orlop_scheduler::prelude::*;
 ///
 /// let mut scheduler = Scheduler::new(Config::without_timeouts(), 7)?;
 /// let mut effects = Vec::new();
-/// // A worker of 4 cores and 8 GiB comes, and a job of one core.
+/// // A worker of 4 cores and 8 GiB joins, and a job of one core is submitted.
 /// let worker = scheduler.join(0, "w1".parse()?, Capabilities::new(4000, 8 << 30), &mut effects)?;
 /// scheduler.submit(1, Submission::new(JobId::from_u64(1), Demand::new("physics".parse()?)), &mut effects)?;
 /// // A round places what fits …
@@ -249,10 +249,10 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// An empty scheduler. The seed orders workers of equal rank and nothing else.
+    /// An empty scheduler. The seed only decides between workers that are equally good; the same seed gives the same choices.
     ///
     /// # Errors
-    /// The configuration makes no sense.
+    /// A value of the configuration is out of its bounds.
     pub fn new(config: Config, seed: u64) -> Result<Self, EventError> {
         config.check()?;
         Ok(Self::empty(config, seed))
@@ -331,9 +331,9 @@ impl Scheduler {
         }
     }
 
-    /// Takes an event. Places nothing: that is what [`Scheduler::round`] is for. `now` is in monotonic milliseconds; a time
-    /// before one that was seen counts as that one. Of what answers are needed for, [`Scheduler::submit`],
-    /// [`Scheduler::join`] and [`Scheduler::finish`] do the same and give them.
+    /// Applies an event. It places nothing: [`Scheduler::round`] does. `now` is in monotonic milliseconds; a time before the latest one
+    /// counts as the latest one. [`Scheduler::submit`], [`Scheduler::join`] and [`Scheduler::finish`] apply the usual events and
+    /// return their results.
     ///
     /// ```
     /// use orlop_scheduler::prelude::*;

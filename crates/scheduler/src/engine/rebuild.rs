@@ -30,7 +30,7 @@ fn wrong<T>(what: impl ToString, problem: &'static str) -> Result<T, EventError>
 }
 
 impl Scheduler {
-    /// A scheduler that goes on where the rows of a store end: see [`crate::stored`] for which these are.
+    /// A scheduler from the rows of a store, after a restart: see [`crate::stored`] for the rows.
     ///
     /// Workers that had connected are Unhealthy and their attempts Suspect. They count as silent since `now`, so that what
     /// does not return within `reassign_after` is lost; who returns is told by `Connected`. Workers that had left are only
@@ -41,7 +41,7 @@ impl Scheduler {
     /// Cost: O((jobs + attempts + workers) · log), elements of arrays by ranges where they were never assigned.
     ///
     /// # Errors
-    /// The configuration makes no sense, or the rows contradict each other.
+    /// A value of the configuration is out of its bounds, or the rows contradict each other.
     pub fn rebuild(
         config: Config,
         seed: u64,

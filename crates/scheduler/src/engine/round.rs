@@ -10,15 +10,15 @@ use crate::queue::{Key, LaneEntry};
 use crate::score::{self, Candidate, Scorer, Search, Shortlist};
 use crate::table::NONE;
 
-/// What a round did.
+/// The result of [`Scheduler::round`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct RoundStats {
     /// Attempts that were placed, members of gangs counted one by one.
     pub placed: u32,
-    /// Attempts that were sent ahead to inherit slots.
+    /// Attempts that were sent to workers ahead, to start when others end.
     pub prefilled: u32,
-    /// Runs of jobs of one class.
+    /// Groups of jobs of one class that were placed by one ranking.
     pub runs: u32,
     /// Classes that were found to fit nowhere.
     pub blocked: u32,
@@ -35,7 +35,8 @@ pub(super) struct Pick {
 }
 
 impl Scheduler {
-    /// Fires due timers and places or sends ahead at most `limit` attempts, the members of a gang counting one by one but never parted.
+    /// Places jobs that wait: fires due timers, then places, or sends to workers ahead, at most `limit` attempts. Members of a gang count
+    /// one by one but are placed together.
     ///
     /// Cost: per run of up to `run_max` jobs one search, O(workers ÷ 64) summaries and the blocks that these do not rule
     /// out; per woken class what its hints cost. With preemption and an urgent job that waits, one look at every

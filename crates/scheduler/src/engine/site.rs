@@ -15,8 +15,8 @@ use crate::job::Resources;
 use crate::score;
 use crate::token::WorkerKey;
 
-/// Which worker a job gets among those that have room for it, by a rule of the user's own. Any function of a [`Site`] is one,
-/// and so is each [`Policy`], to be asked by a rule that adds something to it.
+/// A rule of your own for which worker a job gets among those with room for it. Any function of a [`Site`] is one, and so is each
+/// [`Policy`], so that a rule can call it and add to its score.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,10 +38,10 @@ use crate::token::WorkerKey;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Equal questions must have equal answers: without that, no two runs are alike.
+/// Equal questions must have equal answers; otherwise runs cannot be repeated.
 ///
 /// # Cost
-/// Built-in policies skip blocks of 64 workers by what is known of a block as a whole. Of a rule that is not known nothing can be
+/// Built-in policies skip blocks of 64 workers by what is known of a block as a whole. With a rule of your own nothing can be
 /// skipped: it is asked for every worker with room, each time a run begins, and a run is one job unless the rule
 /// [fills](PlacementPolicy::fills) workers. So with 10,000 workers of which all have room, a job costs 10,000 questions.
 ///
@@ -223,8 +223,8 @@ impl fmt::Debug for OwnPolicy {
 }
 
 impl Scheduler {
-    /// Chooses workers by a rule of the user's own instead of the configured policy from now on; none = by the configured one
-    /// again. It is no part of the configuration and of no snapshot: a scheduler that is restored or rebuilt is told again.
+    /// Chooses workers by a rule of your own instead of the configured policy from now on; none: by the configured one again. The rule is
+    /// not part of the configuration or of a snapshot: set it again on a scheduler that is restored or rebuilt.
     pub fn set_placement_policy(&mut self, policy: Option<Arc<dyn PlacementPolicy>>) {
         self.own_policy = OwnPolicy(policy);
     }

@@ -13,7 +13,7 @@ use crate::queue::Lane;
 /// The form of what is written.
 const VERSION: u32 = 3;
 
-/// The state of a scheduler, in any format of serde.
+/// The state of a scheduler, for any format of serde. See [`Scheduler::snapshot`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     version: u32,
@@ -21,7 +21,23 @@ pub struct Snapshot {
 }
 
 impl Scheduler {
-    /// The state as it is, without the [policy of the user's own](Scheduler::set_placement_policy). Cost: linear in jobs, attempts, workers and classes, elements of arrays by ranges.
+    /// The whole state, to be stored with serde and given to [`Scheduler::restore`]. A
+    /// [placement policy of the user's own](Scheduler::set_placement_policy) is left out. Cost: linear in jobs, attempts, workers and
+    /// classes; elements of arrays count by ranges.
+    ///
+    /// ```
+    /// use orlop_scheduler::prelude::*;
+    ///
+    /// let mut scheduler = Scheduler::new(Config::without_timeouts(), 7)?;
+    /// let mut effects = Vec::new();
+    /// let job = Submission::new(JobId::from_u64(1), Demand::new("physics".parse()?));
+    /// scheduler.submit(0, job, &mut effects)?;
+    /// let text = serde_json::to_string(&scheduler.snapshot())?;
+    ///
+    /// let restored = Scheduler::restore(serde_json::from_str(&text)?, Config::without_timeouts())?;
+    /// assert_eq!(restored.job(JobId::from_u64(1), None).map(|job| job.state), Some(JobState::Queued));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut state = self.clone();
@@ -29,11 +45,11 @@ impl Scheduler {
         Snapshot { version: VERSION, state }
     }
 
-    /// The scheduler that a snapshot was taken of, under a configuration that may be another. Nothing of the snapshot is
+    /// The scheduler of a snapshot, with a configuration that may differ from that at the time of the snapshot. Nothing of the snapshot is
     /// trusted: [`Scheduler::sanity_check`] runs over all of it. Cost: that of the check, linear in everything.
     ///
     /// # Errors
-    /// The configuration makes no sense, the snapshot was written by another version, or it contradicts itself.
+    /// A value of the configuration is out of its bounds, the snapshot was written by another version, or it contradicts itself.
     pub fn restore(snapshot: Snapshot, config: Config) -> Result<Self, EventError> {
         config.check()?;
         if snapshot.version != VERSION {

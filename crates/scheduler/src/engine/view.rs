@@ -98,7 +98,7 @@ pub struct TenantView {
     pub weighted_share: f64,
 }
 
-/// Where allocation stands against the reported band of 60 to 85 %.
+/// How much of the fleet is allocated, and how many workers are below, within and above 60 to 85 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FleetUse {
     /// Workers whose capacity counts.
@@ -270,7 +270,7 @@ impl Scheduler {
         all
     }
 
-    /// Allocation of the whole fleet against the band of 60 to 85 %. Cost: linear in workers.
+    /// How much of the whole fleet is allocated. Cost: linear in workers.
     #[must_use]
     pub fn fleet_use(&self) -> FleetUse {
         let mut all = FleetUse { workers: self.table.workers(), ..FleetUse::default() };

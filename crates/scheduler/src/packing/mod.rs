@@ -1,6 +1,6 @@
-//! Offline packing: how many equal machines do these jobs need, what is the cheapest mix of machine types for them, and how
-//! many of them fit a fixed fleet. Vector bin packing with heuristics, local search and lower bounds. Owns the three
-//! entries [`pack`], [`pack_types`] and [`pack_into`]; knows nothing of jobs, queues or time.
+//! Offline packing (vector bin packing) with heuristics, local search and lower bounds; it knows nothing of jobs, queues or time.
+//! [`pack`] finds how few equal machines are enough, [`pack_types`] the cheapest mix of machine types, and [`pack_into`] how many items
+//! fit a fixed fleet.
 //!
 //! ```
 //! use orlop_scheduler::packing::{Items, Options, pack};
