@@ -90,7 +90,7 @@ pub struct AttemptSpec {
     pub namespace: String,
     /// Name of the Job or container.
     pub job_name: String,
-    /// The `batch/v1` Job: parameters substituted, claims rewritten, names, labels and annotations set. Secrets stand in
+    /// The `batch/v1` Job: parameters substituted, claims rewritten, names, labels and annotations set. Secrets are in
     /// it as `secretKeyRef` only. Null where the step has no template.
     pub template: Arc<Value>,
     /// The arguments of a step without a template; none for all others. Only substrates that
@@ -304,7 +304,7 @@ pub enum FileTrouble {
     TooLarge,
     /// It is not UTF-8 text.
     NotText,
-    /// It is there and is no regular file: a directory, a pipe, a socket, a link.
+    /// It is not a regular file: a directory, a pipe, a socket, a link.
     NotFile,
 }
 

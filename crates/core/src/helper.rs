@@ -288,7 +288,7 @@ pub struct ReportedFailure {
     pub message: String,
 }
 
-/// Why a termination message is no report.
+/// Why a termination message is not a report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -362,7 +362,7 @@ impl Report {
     /// Reads a termination message.
     ///
     /// # Errors
-    /// It is no report.
+    /// The text is not a report.
     pub fn read(text: &str) -> Result<Self, ReportError> {
         if text.len() > REPORT_MAX { Err(ReportError::Full) } else { Self::read_whole(text) }
     }
@@ -370,7 +370,7 @@ impl Report {
     /// Reads a report that was uploaded.
     ///
     /// # Errors
-    /// It is no report.
+    /// The text is not a report.
     pub fn read_whole(text: &str) -> Result<Self, ReportError> {
         #[derive(Deserialize)]
         struct Versioned {

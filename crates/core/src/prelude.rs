@@ -1,4 +1,4 @@
-//! What most programs that embed Orlop name: `use orlop_core::prelude::*;`.
+//! The names that most programs need: `use orlop_core::prelude::*;`.
 //!
 //! ```
 //! use orlop_core::prelude::*;

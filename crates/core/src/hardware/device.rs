@@ -16,7 +16,7 @@ use crate::named::named_enum;
 pub enum DeviceClass {
     /// Whatever the substrate counts as one: a device, or a share of one.
     Unit,
-    /// A whole device that nobody else uses.
+    /// A whole device, not shared with other work.
     Whole,
     /// A slice.
     Slice(MigProfile),
@@ -74,7 +74,7 @@ named_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceNeed {
-    /// Who makes them.
+    /// Their vendor.
     pub vendor: Vendor,
     /// What one of them is.
     pub class: DeviceClass,

@@ -60,7 +60,7 @@ impl HardwareFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GpuFacts {
-    /// Who makes it.
+    /// Its vendor.
     pub vendor: Vendor,
     /// Its product name.
     pub model: String,
@@ -81,7 +81,7 @@ pub struct GpuFacts {
 }
 
 impl GpuFacts {
-    /// A device of one's own, without slices, connected with no other.
+    /// A device that is not shared, without slices and not connected to others.
     #[must_use]
     pub fn whole(vendor: Vendor, model: String, memory_gib: u32) -> Self {
         let (mig, nvlink_group, users, confidential) = (BTreeMap::new(), None, alone(), false);

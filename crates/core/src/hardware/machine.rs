@@ -33,7 +33,7 @@ pub struct Machine {
 pub struct Device {
     /// What the substrate calls this one device.
     pub id: String,
-    /// Who makes it.
+    /// Its vendor.
     pub vendor: Vendor,
     /// Its name, as the machine tells it.
     pub name: String,

@@ -30,7 +30,7 @@ named_enum! {
     /// How much a trusted execution environment is wanted.
     #[derive(Default)]
     pub enum TeeLevel("TEE level") {
-        /// No machine without it will do.
+        /// Only machines with it are accepted.
         #[default]
         Required = "required",
         /// Better with it.

@@ -57,10 +57,10 @@ pub enum GpuWords {
     Inventory,
 }
 
-/// The words of one substrate.
+/// The names that one substrate uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Whose they are.
+    /// The substrate.
     pub substrate: Substrate,
     /// Device models.
     pub catalogue: Catalogue,
@@ -72,13 +72,13 @@ pub struct Vocabulary {
     pub gpu: GpuWords,
     /// Trusted execution environments; one without words cannot be asked for.
     pub tees: BTreeMap<TeeKind, TeeWords>,
-    /// Whose labels tell of them.
+    /// Which families of labels report them.
     pub tee_families: BTreeSet<TeeFamily>,
     /// GPUs within trusted execution environments; absent, they cannot be asked for.
     pub confidential: Option<ConfidentialWords>,
-    /// Leave beside taints that every need for a GPU gives.
+    /// Tolerations of every request for a GPU.
     pub gpu_tolerations: Vec<Toleration>,
-    /// Leave beside taints that every need for a trusted execution environment gives.
+    /// Tolerations of every request for a trusted execution environment.
     pub tee_tolerations: Vec<Toleration>,
 }
 
@@ -166,8 +166,8 @@ impl Vocabulary {
         words
     }
 
-    /// The words for a cluster of such machines. Where families of labels are chosen by what nodes bear, those whose keys any node has
-    /// count beside the vendors' own: one more way to say the same need, never less of it.
+    /// The names for a cluster with these machines. Where families of labels are chosen automatically, those with a key on any of the
+    /// machines are added to the vendors' own. A request then matches more machines, never fewer.
     #[must_use]
     pub fn on<'m>(&self, machines: impl Iterator<Item = &'m Machine>) -> Cow<'_, Self> {
         let GpuWords::Labels { vendors, families, auto: true, .. } = &self.gpu else { return Cow::Borrowed(self) };
@@ -190,7 +190,7 @@ impl Vocabulary {
         Cow::Owned(words)
     }
 
-    /// Whose labels tell of GPUs, where labels do.
+    /// The families of labels that report GPUs, where labels do.
     pub fn families(&self) -> impl Iterator<Item = LabelFamily> {
         let families = match &self.gpu {
             GpuWords::Labels { families, .. } => Some(families),
@@ -199,7 +199,7 @@ impl Vocabulary {
         families.into_iter().flatten().copied()
     }
 
-    /// The row of a kind and the kind whose row it is: itself, or the stronger one that is asked for in its place.
+    /// The entry of a kind and its kind: the same, or the stronger one that is asked for instead.
     #[must_use]
     pub fn tee(&self, kind: TeeKind) -> Option<(TeeKind, &TeeWords)> {
         let row = self.tees.get(&kind)?;

@@ -124,7 +124,7 @@ text_id! {
 }
 
 text_id! {
-    /// The name of a tenant: 1 to 128 letters, digits, `-`, `_`, `.`, alphanumeric at both ends (it stands in paths).
+    /// The name of a tenant: 1 to 128 letters, digits, `-`, `_`, `.`, alphanumeric at both ends, since it is part of paths.
     pub struct TenantName(|text: &str| TENANT.check(text));
 }
 
@@ -149,7 +149,7 @@ text_id! {
 }
 
 impl FlowUid {
-    /// The first 8 characters, as they stand in Job names; the whole UID if it is shorter.
+    /// The first 8 characters, which are part of the names of Jobs; the whole UID if it is shorter.
     #[must_use]
     pub fn uid8(&self) -> &str {
         self.0.get(..8).unwrap_or(&self.0)

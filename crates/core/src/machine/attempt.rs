@@ -1,4 +1,4 @@
-//! The lifecycle of one attempt of a job of the fleet. Owns its states and the table between them;
+//! The lifecycle of one attempt of a job of the fleet. Owns its states and the table of transitions;
 //! whether a message counts at all is judged by the verdict first.
 
 use super::Machine;

@@ -1,5 +1,5 @@
-//! The life of a `HourglassExecutor`. Owns its detailed states, the phases they show as
-//! and the table between them; never looks at a cluster.
+//! The lifecycle of a `HourglassExecutor`. Owns its detailed states, the phases they show as
+//! and the table of transitions; never looks at a cluster.
 
 use super::transition::rows;
 use super::{Machine, NoGuard};

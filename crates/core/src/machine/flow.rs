@@ -26,7 +26,7 @@ named_enum! {
 }
 
 impl FlowPhase {
-    /// Succeeded and Failed are final for ever.
+    /// Whether it is final: Succeeded or Failed.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)

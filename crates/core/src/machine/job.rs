@@ -34,7 +34,7 @@ named_enum! {
 }
 
 impl JobState {
-    /// Whether it is final, for ever.
+    /// Whether it is final and can no longer change.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         MACHINE.is_terminal(self)

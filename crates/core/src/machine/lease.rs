@@ -1,5 +1,5 @@
 //! The lives of a reservation service's leases and reservations. Owns their statuses
-//! and the tables between them; what a status means for a deployment is the saga's matter.
+//! and the tables of transitions; what a status means for a deployment is decided in [`saga`](super::saga).
 
 use super::transition::rows;
 use super::{Machine, NoGuard};

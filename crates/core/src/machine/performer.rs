@@ -1,4 +1,4 @@
-//! The life of a `Performer`. Owns its detailed states, the phases they show as and the
+//! The lifecycle of a `Performer`. Owns its detailed states, the phases they show as and the
 //! table between them; the plan decides what is done.
 
 use super::transition::rows;

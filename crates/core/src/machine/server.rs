@@ -1,5 +1,5 @@
 //! The life of a compute service's server. Owns the statuses a poll may see, the states
-//! they lead to and the table between them; what a state means for a deployment is the saga's matter.
+//! they lead to and the table of transitions; what a state means for a deployment is decided in [`saga`](super::saga).
 
 use super::transition::rows;
 use super::{Machine, NoGuard};

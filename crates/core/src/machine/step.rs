@@ -1,5 +1,5 @@
-//! The life of a step. Owns its internal states, the API phases they
-//! show as and the table between them; never counts retries or dependencies.
+//! The lifecycle of a step. Owns its internal states, the API phases they
+//! show as and the table of transitions; never counts retries or dependencies.
 
 use super::Machine;
 use super::transition::rows;
@@ -67,7 +67,7 @@ pub enum StepState {
     Backoff,
     /// A manual step waits for its decision.
     Awaiting,
-    /// Settled, for ever.
+    /// Settled: it can no longer change.
     Done(StepOutcome),
 }
 

@@ -1,5 +1,4 @@
-//! The life of a tenant. Owns its states and the table between them; knows no
-//! quota.
+//! The lifecycle of a tenant. Owns its states and the table of transitions; knows no quota.
 
 use super::transition::rows;
 use super::{Machine, NoGuard};

@@ -1,4 +1,4 @@
-//! The lifecycle of one incarnation of a worker: a worker id that comes back after its end is a new incarnation. Owns its states and the table between them;
+//! The lifecycle of one incarnation of a worker: a worker id that comes back after its end is a new incarnation. Owns its states and the table of transitions;
 //! never measures a heartbeat. Cordon is a flag beside the state, not a state.
 
 use super::Machine;
@@ -8,7 +8,7 @@ use crate::named::named_enum;
 named_enum! {
     /// The state of a worker.
     pub enum WorkerState("worker state") {
-        /// Declared, but not yet heard of.
+        /// Declared, but it has not registered yet.
         Creating,
         /// It registered and has to open its stream.
         Registering,
@@ -34,7 +34,7 @@ impl WorkerState {
         MACHINE.is_terminal(self)
     }
 
-    /// Whether new work may be placed on it, cordon aside.
+    /// Whether new work may be placed on it, unless it is cordoned.
     #[must_use]
     pub fn is_schedulable(self) -> bool {
         matches!(self, Self::Available | Self::Running)

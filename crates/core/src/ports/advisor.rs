@@ -79,7 +79,7 @@ pub trait Advisor: Send + Sync {
     /// Asks a question, and waits no longer than `patience` for the answer, all retries included.
     ///
     /// # Errors
-    /// Denied when there is no use in asking again, such as for a wrong key; Transient when nothing came in time or the other
-    /// side failed; Invalid when the question was refused or the answer is none.
+    /// Denied when asking again cannot help, such as with a wrong key; Transient when no answer came in time or the other side failed;
+    /// Invalid when the question was refused or the answer cannot be read.
     async fn ask(&self, question: &Question, patience: Duration) -> Result<Reply, Problem>;
 }

@@ -83,7 +83,7 @@ pub struct EventBody {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectFilter(String);
 
-/// A filter that is no pattern of subjects.
+/// A text that is not a pattern of subjects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a subject filter; use words joined by `.`, `*` for one word, a final `>` for the rest")]
 pub struct BadFilter(String);

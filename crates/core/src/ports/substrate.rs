@@ -95,7 +95,7 @@ pub trait Substrate: Send + Sync {
     /// Creates the resource templates of a flow, or verifies that they are this flow's, and names them.
     ///
     /// # Errors
-    /// Exists when an object of that name belongs to somebody else; Invalid, Denied or Transient as usual.
+    /// Exists when an object of that name belongs to another flow; Invalid, Denied or Transient as usual.
     async fn ensure_resources(
         &self,
         owner: &FlowOwner,

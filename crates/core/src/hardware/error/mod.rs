@@ -82,7 +82,7 @@ pub enum HardwareError {
         /// At most three known models that look like it.
         nearest: Vec<String>,
     },
-    /// What is written in the place of a GPU and is none.
+    /// The text does not name a GPU.
     #[error("GPU type `{given}` is not a GPU")]
     NoGpu {
         /// The text.
@@ -106,7 +106,7 @@ pub enum HardwareError {
         /// The vendor named.
         asked: Vendor,
     },
-    /// A trusted execution environment nobody knows.
+    /// An unknown trusted execution environment.
     #[error("unknown TEE type `{given}`")]
     UnknownTee {
         /// The text, cut to 64 characters.

@@ -18,7 +18,7 @@ pub struct Model {
     /// Another name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
-    /// Who makes it.
+    /// Its vendor.
     pub vendor: Vendor,
     /// The products of this model.
     pub products: Vec<Product>,

@@ -1,5 +1,5 @@
 //! GPUs: vendors, models, forms, slices (MIG) and requests for them. Owns the types, which are the same for all substrates, and
-//! their texts; how a cluster names a device stands in the tables.
+//! their texts; the tables say how a cluster names a device.
 
 mod catalogue;
 pub(in crate::hardware) mod legal;
@@ -25,7 +25,7 @@ use crate::id::text_id;
 use crate::named::named_enum;
 
 named_enum! {
-    /// Who makes a device.
+    /// The vendor of a device.
     pub enum Vendor("GPU vendor") {
         /// NVIDIA.
         Nvidia = "nvidia",
@@ -77,7 +77,7 @@ text_id! {
 /// Devices that are the same to whoever counts them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuShape {
-    /// Who makes it.
+    /// Its vendor.
     pub vendor: Vendor,
     /// Its model.
     pub model: ModelKey,

@@ -181,7 +181,7 @@ impl Catalogue {
         !self.products(vendor, wanted).is_empty()
     }
 
-    /// What whoever asks for a device by its exact name should know; nothing where a table knows the model.
+    /// A remark for a user who asks for a device by its exact name; none where a table has the model.
     #[must_use]
     pub fn remark(&self, kind: &GpuType) -> Option<String> {
         let name = kind.name.as_ref()?;

@@ -16,7 +16,7 @@ use crate::id::{label_key, label_value};
 pub struct ResolvedGpu {
     /// How many.
     pub count: u32,
-    /// Who makes them.
+    /// Their vendor.
     pub vendor: Vendor,
     /// What one of them is.
     pub class: DeviceClass,

@@ -81,7 +81,7 @@ pub struct ModelFile {
     /// Another name for it.
     #[serde(default)]
     pub alias: Option<ModelKey>,
-    /// Who makes it.
+    /// Its vendor.
     #[serde(deserialize_with = "overlay::vendor")]
     pub vendor: Vendor,
     /// Its products.

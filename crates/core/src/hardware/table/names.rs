@@ -13,7 +13,7 @@ text_id! {
 }
 
 text_id! {
-    /// An attribute of devices in claims: 1 to 32 letters, digits and `_`, no digit first, for it stands in expressions.
+    /// An attribute of devices in claims: 1 to 32 letters, digits and `_`, not a digit first, since it is part of expressions.
     pub struct AttributeName(attribute);
 }
 
@@ -53,21 +53,21 @@ fn value(text: &str) -> Result<(), IdError> {
 }
 
 impl Default for AttributeName {
-    /// An attribute that no device has.
+    /// A placeholder: no device has this attribute.
     fn default() -> Self {
         Self("none".into())
     }
 }
 
 impl Default for KeyName {
-    /// A key that nobody sets.
+    /// A placeholder: no label has this key.
     fn default() -> Self {
         Self("orlop/none".into())
     }
 }
 
 impl Default for ClassName {
-    /// A class that nobody has.
+    /// A placeholder: no class has this name.
     fn default() -> Self {
         Self("none".into())
     }

@@ -42,7 +42,7 @@ macro_rules! rows {
 }
 
 named_enum! {
-    /// Whose labels tell about GPUs.
+    /// A family of labels that report GPUs.
     pub enum LabelFamily("GPU label family") {
         /// The vendors' own: device plugins and feature discovery.
         Native = "native",
@@ -58,7 +58,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// Whose labels tell about trusted execution.
+    /// A family of labels that report trusted execution environments.
     pub enum TeeFamily("TEE label family") {
         /// Those of the vendors' rules and operators.
         Rule = "rule",
@@ -68,7 +68,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// How a cluster tells of slices.
+    /// How a cluster reports slices.
     #[derive(Default)]
     pub enum MigStrategy("MIG strategy") {
         /// Each profile is a resource of its own.

@@ -31,7 +31,7 @@ pub struct Leader {
 /// What names a request that takes effect once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey {
-    /// Whose request.
+    /// The tenant of the request.
     pub tenant: TenantName,
     /// The client's key, at most 128 bytes.
     pub key: String,
@@ -63,11 +63,11 @@ pub struct AuditEntry {
     pub actor: String,
     /// In which tenant, if in one.
     pub tenant: Option<TenantName>,
-    /// What, such as `jobs.submit`.
+    /// The action, such as `jobs.submit`.
     pub action: Text,
-    /// To what.
+    /// The object it was about.
     pub target: String,
-    /// What came of it, such as `ok` or an error code.
+    /// The outcome, such as `ok` or an error code.
     pub outcome: Text,
     /// Id of the request.
     pub request_id: Option<String>,

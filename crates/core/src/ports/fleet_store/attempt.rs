@@ -37,11 +37,11 @@ pub struct AttemptEnd {
     pub reason: Option<Text>,
     /// What it used.
     pub usage: Option<Usage>,
-    /// What else came with its result.
+    /// Outputs, artifacts and the end of the log, where its result had any.
     pub detail: Option<Box<AttemptDetail>>,
 }
 
-/// What else came with a result. Kept apart, for it can be large.
+/// Outputs, artifacts and the end of the log of an attempt. Stored apart from it, since they can be large.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttemptDetail {
     /// Outputs, artifacts and log summary as a JSON object.

@@ -8,10 +8,10 @@ use crate::machine::job::JobState;
 use crate::named::named_enum;
 use crate::time::Time;
 
-/// A JSON document as text. The store never looks into it, labels excepted.
+/// A JSON document as text. Stores do not read it, except for labels.
 pub type Json = Box<str>;
 
-/// A short text that is usually one of few.
+/// A short text that usually has one of a few values.
 pub type Text = Cow<'static, str>;
 
 /// The SHA-256 of a specification's body: its identity, under which equal ones are stored once.
@@ -76,7 +76,7 @@ named_enum! {
 pub struct NewJob {
     /// Its id, unique; at most 2⁶³ − 1.
     pub id: JobId,
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant: TenantName,
     /// Its specification.
     pub spec: SpecHash,

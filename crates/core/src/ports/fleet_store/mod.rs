@@ -115,7 +115,7 @@ pub enum Record {
     Delete(Kind, String),
     /// The answer to a request with an idempotency key; replaces an older one of the same key.
     Idempotency(Box<IdempotencyRecord>),
-    /// What somebody did or was refused. The store numbers it; `number` is ignored.
+    /// An entry of the audit trail. The store numbers it; `number` is ignored.
     Audit(Box<AuditEntry>),
     /// An event to be published after the commit by way of the outbox. The store numbers it.
     Event(Box<OutboxEvent>),

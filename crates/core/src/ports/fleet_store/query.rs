@@ -136,7 +136,7 @@ pub struct AttemptFilter {
 /// Which documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryFilter {
-    /// Whose key begins so.
+    /// Only those whose key begins with this.
     pub prefix: String,
     /// Of these tenants; absent = of all, and those of none.
     pub tenants: Option<Vec<TenantName>>,

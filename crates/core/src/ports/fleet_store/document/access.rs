@@ -63,7 +63,7 @@ impl Document for Token {
 /// A version of a sealed secret.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Secret {
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant: TenantName,
     /// Its name.
     pub name: String,

@@ -42,7 +42,7 @@ pub struct ArtifactLink {
     pub name: String,
     /// The artifact.
     pub sha256: String,
-    /// Whose job.
+    /// The tenant of the job.
     pub tenant: TenantName,
     /// Of a name of a tenant: which jobs left something under it since it was last uploaded by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -57,7 +57,7 @@ pub struct ArtifactLink {
 pub struct LeftBy {
     /// The job.
     pub job: JobId,
-    /// Its element; 0 of a job that is no array.
+    /// Its element; 0 where the job is not an array.
     pub index: u32,
     /// The artifact.
     pub sha256: String,
@@ -80,7 +80,7 @@ impl Document for ArtifactLink {
 pub struct Upload {
     /// Its id.
     pub id: String,
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant: TenantName,
     /// Bytes that are stored.
     pub received: u64,

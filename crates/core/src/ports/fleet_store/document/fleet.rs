@@ -30,7 +30,7 @@ pub struct Worker {
     /// Its labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Whose jobs it takes; none = everybody's.
+    /// Tenants whose jobs it takes; empty: those of all.
     #[serde(default)]
     pub tenants: Vec<TenantName>,
     /// It gets no new work.
@@ -57,7 +57,7 @@ pub struct Worker {
     /// When it was last heard of.
     #[serde(default)]
     pub last_seen_at: Option<Time>,
-    /// What else the server must know to go on with it, as the server wrote it.
+    /// Further data of the server, to go on with it after a restart.
     #[serde(default)]
     pub more: serde_json::Value,
 }

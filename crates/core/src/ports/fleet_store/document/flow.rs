@@ -11,7 +11,7 @@ use crate::time::Time;
 pub struct Pipeline {
     /// Its id.
     pub id: String,
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant: TenantName,
     /// Its name.
     pub name: String,
@@ -47,7 +47,7 @@ impl Document for Pipeline {
 pub struct FleetFlow {
     /// Its id.
     pub id: String,
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant: TenantName,
     /// Its name.
     pub name: String,

@@ -62,7 +62,7 @@ pub struct Entry {
     pub kind: Kind,
     /// Its key, unique in that table.
     pub key: String,
-    /// Whose it is, if it is one tenant's.
+    /// The tenant it belongs to, if it belongs to one.
     pub tenant: Option<TenantName>,
     /// When it ended; such documents go with the jobs of that time.
     pub ended_at: Option<Time>,
@@ -78,7 +78,7 @@ pub trait Document: Serialize + DeserializeOwned {
     /// The key.
     fn key(&self) -> String;
 
-    /// Whose it is, if it is one tenant's.
+    /// The tenant it belongs to, if it belongs to one.
     fn tenant(&self) -> Option<&TenantName> {
         None
     }
