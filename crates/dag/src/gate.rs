@@ -77,7 +77,7 @@ struct Key {
     waiting: BTreeMap<Precedence, Claim>,
 }
 
-/// Who holds which key, and who waits for it.
+/// Tracks which flow holds a concurrency key, and which flows wait for it.
 ///
 /// ```
 /// use orlop_core::spec::policy::ConcurrencyPolicy;

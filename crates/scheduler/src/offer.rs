@@ -12,7 +12,7 @@ use crate::job::Runtime;
 /// Devices of one kind that a worker has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GpuDevices {
-    /// Who makes them.
+    /// Their vendor.
     pub vendor: Vendor,
     /// Their model.
     pub model: ModelKey,
@@ -33,7 +33,7 @@ pub struct GpuKindError {
 }
 
 impl GpuDevices {
-    /// `count` devices of a kind, written `<vendor>/<model>`, with so many bytes of memory each.
+    /// `count` devices of a kind, written `<vendor>/<model>`, with `memory_bytes` bytes of memory each.
     ///
     /// ```
     /// use orlop_scheduler::event::GpuDevices;
@@ -61,7 +61,7 @@ impl GpuDevices {
 /// One device of a worker or one slice of it, for those who look at the worker; what is placed is counted by kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GpuUnit {
-    /// Who makes it.
+    /// Its vendor.
     pub vendor: Vendor,
     /// Its model.
     pub model: ModelKey,
@@ -132,7 +132,7 @@ pub struct OfferError {
 }
 
 impl Capabilities {
-    /// An offer of so many millicores and bytes of memory: of processes, of all tenants, and as many at once as fit.
+    /// An offer of millicores and bytes of memory: for jobs that run as processes, of all tenants, and as many at once as fit.
     #[must_use]
     pub fn new(cpu_m: u64, memory_bytes: u64) -> Self {
         Self { cpu_m, memory_bytes, runtimes: [Runtime::default()].into(), max_jobs: u32::MAX, ..Self::default() }
@@ -145,7 +145,7 @@ impl Capabilities {
         self
     }
 
-    /// With so much of a counter, for example licences or bytes of a disk.
+    /// With an amount of a counter, for example licences or bytes of a disk.
     #[must_use]
     pub fn extra(mut self, name: impl Into<String>, amount: u64) -> Self {
         self.extras.insert(name.into(), amount);
@@ -173,7 +173,7 @@ impl Capabilities {
         self
     }
 
-    /// With at most so many attempts at once.
+    /// With at most `most` attempts at once.
     #[must_use]
     pub fn max_jobs(mut self, most: u32) -> Self {
         self.max_jobs = most;

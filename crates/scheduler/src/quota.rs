@@ -124,56 +124,56 @@ impl Quota {
         Self { max_pending_jobs: None, ..Self::default() }
     }
 
-    /// With at most so many jobs and elements that wait.
+    /// With at most `most` jobs and elements that wait.
     #[must_use]
     pub fn max_pending_jobs(mut self, most: u64) -> Self {
         self.max_pending_jobs = Some(most);
         self
     }
 
-    /// With at most so many jobs and elements that are not final.
+    /// With at most `most` jobs and elements that are not final.
     #[must_use]
     pub fn max_active_jobs(mut self, most: u64) -> Self {
         self.max_active_jobs = Some(most);
         self
     }
 
-    /// With at most so many jobs and elements submitted per second.
+    /// With at most `most` jobs and elements submitted per second.
     #[must_use]
     pub fn submit_per_second(mut self, most: u64) -> Self {
         self.submit_per_second = Some(most);
         self
     }
 
-    /// With at most so many attempts at once.
+    /// With at most `most` attempts at once.
     #[must_use]
     pub fn max_running_jobs(mut self, most: u64) -> Self {
         self.max_running_jobs = Some(most);
         self
     }
 
-    /// With at most so many millicores at once.
+    /// With at most `most` millicores at once.
     #[must_use]
     pub fn max_cpu_m(mut self, most: u64) -> Self {
         self.max_cpu_m = Some(most);
         self
     }
 
-    /// With at most so many bytes of memory at once.
+    /// With at most `most` bytes of memory at once.
     #[must_use]
     pub fn max_memory_bytes(mut self, most: u64) -> Self {
         self.max_memory_bytes = Some(most);
         self
     }
 
-    /// With at most so many GPUs of all kinds at once.
+    /// With at most `most` GPUs of all kinds at once.
     #[must_use]
     pub fn max_gpus(mut self, most: u64) -> Self {
         self.max_gpus = Some(most);
         self
     }
 
-    /// With at most so many GPUs of one model at once.
+    /// With at most `most` GPUs of one model at once.
     #[must_use]
     pub fn max_gpus_of(mut self, model: ModelKey, most: u64) -> Self {
         self.max_gpus_by_kind.insert(model, most);

@@ -144,7 +144,7 @@ pub struct UnitRow {
     pub answered: bool,
     /// That attempt was given up, so that what it still says may be adopted.
     pub lost: bool,
-    /// Who had that attempt: nobody else can bring it back.
+    /// The worker of that attempt; only it can bring the attempt back.
     pub lost_by: Option<WorkerId>,
     /// It has started once, so that it cannot expire.
     pub started: bool,

@@ -75,7 +75,7 @@ pub struct Lacking {
     pub needs: i128,
     /// What the worker has free; below 0 where more is held than there is.
     pub free: i128,
-    /// What the worker has at all.
+    /// What the worker has in total.
     pub total: i128,
 }
 

@@ -114,7 +114,7 @@ impl Scheduler {
         all
     }
 
-    /// What fits no worker now, at most so many rows, those that wait longest first. Cost: linear in queues with jobs.
+    /// What fits no worker now, at most `most` rows, those that wait longest first. Cost: linear in queues with jobs.
     #[must_use]
     pub fn blocked(&self, most: usize) -> Vec<BlockedQueue> {
         let mut rows: Vec<_> = self

@@ -100,7 +100,7 @@ pub struct Packing {
 /// }
 /// let packing = pack(&items, &[10], Options::new().seed(7))?;
 /// assert_eq!((packing.bins, packing.lower_bound), (2, 2));
-/// // Nobody could do with fewer, and whoever is in the first bin fits there.
+/// // Fewer bins are impossible, and the items of the first bin fit it.
 /// let first = [6, 5, 4, 3, 2].iter().zip(&packing.bin_of).filter(|(_, bin)| **bin == 0).map(|(size, _)| size);
 /// assert_eq!(first.sum::<u64>(), 10);
 /// assert!(matches!(pack(&items, &[5], Options::new()), Err(PackError::Oversize { .. })));
