@@ -1,5 +1,5 @@
-//! Between stored objects and flows: what an API server keeps is read into the engine's types and back. Owns what is left
-//! out on the way and how a spec is told from another; decides nothing.
+//! Conversion between the objects that an API server stores and flows. Owns which members are left out on the way, and the hash that
+//! tells two specs apart.
 
 use orlop_core::name::sha256_hex;
 use orlop_core::spec::flow::JobFlow;
@@ -20,11 +20,11 @@ pub struct ParsedFlow {
     pub flow: JobFlow,
     /// Warnings of its validation.
     pub warnings: Violations,
-    /// Paths of members that no field reads. A server that knows the definition does not store them.
+    /// Paths of unknown members. An API server with the custom resource definition does not store them.
     pub unknown: Vec<String>,
 }
 
-/// Reads the flow of an object. Its status is left aside, whatever it holds, and members nobody knows are reported.
+/// Reads the flow of an object. Its status is ignored ([`status`] reads it), and unknown members are reported.
 ///
 /// ```
 /// use orlop_dag::manifest::Limits;
@@ -116,8 +116,8 @@ fn is_empty(status: &Value) -> bool {
     status.is_null() || status.as_object().is_some_and(Map::is_empty)
 }
 
-/// The hash by which a spec is told from another: SHA-256 in hex of its members in order of their names, those
-/// left out that may change.
+/// The hash by which two specs are compared: SHA-256, in hexadecimal, of the members of `spec` in order of their names, without those
+/// that may change while a flow runs.
 #[must_use]
 pub fn spec_hash(object: &Value) -> String {
     let mut text = String::new();

@@ -1,8 +1,17 @@
-//! Orlop on Kubernetes: custom resources, the rendering of Jobs, and the controllers of flows, performers and executors.
+//! Orlop on Kubernetes: custom resources, the Jobs of steps, and the controllers of flows, performers and executors.
 //!
-//! What a flow does next is decided by `orlop_dag::engine` here as everywhere; nothing here knows what is outside
-//! Kubernetes. Begin with [`client::FlowClient`] to work with flows of a cluster, with [`crd`] for the definitions, and with
-//! the `ApiServer` of the feature `testing` for tests of both.
+//! | to do this | begin here |
+//! |---|---|
+//! | create, read, steer and delete flows of a cluster | [`client::FlowClient`] over `api::Client` (feature `client`) |
+//! | install the custom resources | [`crd`] |
+//! | read a flow from a stored object, and write one | [`convert`] |
+//! | answer the admission webhook | [`admission::Webhook`] |
+//! | run the controllers in a program of your own | [`flow::Controller`], [`performer`], [`executor`] |
+//! | test all of this without a cluster | `testing::ApiServer` (feature `testing`) |
+//!
+//! A *performer* is a gRPC server in one pod behind a stable Service, which is replaced without interruption when its spec changes;
+//! an *executor* is a Deployment of clients that take tasks and call performers. Both are custom resources of the Hourglass
+//! framework. The flow engine of `orlop_dag` decides what a flow does next, here as on every other substrate.
 //!
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,15 +1,21 @@
-//! What the API server asks before it stores a flow or a performer: is it allowed, and what is to be filled in. Owns the
-//! questions and answers of `admission.k8s.io/v1` and the rules behind them; opens no socket and knows no clock.
+//! The admission webhook, which an API server calls before it stores a flow or a performer: whether it is allowed, and which
+//! defaults are filled in. Owns the requests and answers of `admission.k8s.io/v1` and the rules behind them; opens no socket and
+//! reads no clock.
 //!
 //! ```
 //! use orlop_k8s::admission::{Settings, Webhook};
-//! let review = serde_json::json!({
-//! "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-//! "request": {"uid": "7", "operation": "CREATE", "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind":
-//! "JobFlow"}, "userInfo": {"username": "ann"}, "object": {"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
-//! "metadata": {"name": "f"}, "spec": {"steps": [{"name": "gate", "type": "Manual"}]}}}, }); let now =
-//! "2026-11-22T10:00:00Z".parse().unwrap(); let answer = Webhook::Validate.answer(review.to_string().as_bytes(),
-//! &Settings::default(), now); assert_eq!(answer.code, 200); assert_eq!(answer.body["response"]["allowed"], true);
+//! let flow = serde_json::json!({
+//!     "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "release"},
+//!     "spec": {"steps": [{"name": "gate", "type": "Manual"}]},
+//! });
+//! let review = serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+//!     "uid": "7", "operation": "CREATE", "userInfo": {"username": "ann"}, "object": flow,
+//!     "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind": "JobFlow"},
+//! }});
+//! let now = "2026-11-22T10:00:00Z".parse()?;
+//! let answer = Webhook::Validate.answer(review.to_string().as_bytes(), &Settings::default(), now);
+//! assert_eq!((answer.code, &answer.body["response"]["allowed"]), (200, &true.into()));
+//! # Ok::<(), orlop_core::time::ParseTimeError>(())
 //! ```
 
 mod identity;
@@ -32,11 +38,11 @@ use crate::hourglass;
 /// Largest body that is read, in bytes: a review holds the object before and after, and what the server adds to them.
 pub const BODY_MAX: usize = 8 << 20;
 
-/// What objects are measured by and filled in with.
+/// The limits of objects and the defaults that are filled in.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// What flows must keep.
+    /// Limits and rules of flows.
     pub limits: Limits,
     /// The concurrency policy of flows that name none.
     pub concurrency_policy: ConcurrencyPolicy,
@@ -44,7 +50,7 @@ pub struct Settings {
     pub ttl_seconds: i32,
     /// Retries summed over a flow that names no limit.
     pub backoff_limit: i32,
-    /// What performers are translated by: tables of hardware above all.
+    /// Settings of performers, with the tables of hardware.
     pub hourglass: hourglass::Config,
 }
 
@@ -60,24 +66,24 @@ impl Default for Settings {
     }
 }
 
-/// A question the API server asks, by the path it asks under.
+/// A webhook of the API server. Each has its own path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Webhook {
-    /// Whether a flow may be stored.
+    /// Validates a flow.
     Validate,
-    /// What is to be filled in of a flow.
+    /// Fills in defaults of a flow.
     Mutate,
-    /// Whether the hardware a performer asks for can be said in the words of Kubernetes.
+    /// Validates that the hardware of a performer can be asked for in Kubernetes.
     ValidatePerformer,
 }
 
 /// An answer over HTTP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The HTTP status: 200 for every answered question, refusals too; 400 for what is no question; 413 for more than
-    /// [`BODY_MAX`] bytes.
+    /// The HTTP status: 200 for every answered review, also where the object is refused; 400 for a body that is no review; 413 for more
+    /// than [`BODY_MAX`] bytes.
     pub code: u16,
-    /// The review with its answer, or what is wrong with the question.
+    /// The review with its response, or what is wrong with the request.
     pub body: Value,
 }
 
@@ -85,7 +91,7 @@ impl Webhook {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Validate, Self::Mutate, Self::ValidatePerformer];
 
-    /// The path it is asked under.
+    /// Its HTTP path.
     #[must_use]
     pub const fn path(self) -> &'static str {
         match self {
@@ -103,13 +109,13 @@ impl Webhook {
         }
     }
 
-    /// The question asked under a path.
+    /// The webhook with this HTTP path.
     #[must_use]
     pub fn of(path: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|webhook| webhook.path() == path)
     }
 
-    /// Answers a review. `now` is noted beside decisions.
+    /// Answers the body of an HTTP request, a review as JSON. `now` is written beside decisions of approvals.
     #[must_use]
     pub fn answer(self, body: &[u8], settings: &Settings, now: Time) -> Answer {
         if body.len() > BODY_MAX {

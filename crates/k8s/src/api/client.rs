@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::{Api, ApiError, Kind, Page, Request, Verb};
 
-/// An API server behind a client.
+/// Sends requests by a `kube::Client`.
 #[derive(Clone)]
 pub struct Client {
     client: kube::Client,
 }
 
 impl Client {
-    /// Over a client, with its rights.
+    /// Sends requests by this client, with its credentials and rights.
     #[must_use]
     pub const fn new(client: kube::Client) -> Self {
         Self { client }

@@ -8,17 +8,17 @@ use orlop_core::error::{Class, Code, Problem};
 use orlop_core::spec::status::cut_message;
 use serde_json::Value;
 
-/// Why a request had no success.
+/// Why a request failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.text())]
 pub struct ApiError {
     /// HTTP status; none when no answer came.
     pub code: Option<u16>,
-    /// One word of the server.
+    /// The reason, in one word of the server.
     pub reason: String,
-    /// A sentence of the server.
+    /// The message of the server.
     pub message: String,
-    /// Words of the server on what caused it.
+    /// The causes, as the server has them.
     pub causes: Vec<String>,
     /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
@@ -83,8 +83,7 @@ impl ApiError {
         }
     }
 
-    /// What happened, without sentences of the server: they may quote what was asked for, and be of any length. Its status tells
-    /// it, and its one word where it is one.
+    /// The status and the reason, without messages of the server, which may quote the request and have any length.
     #[must_use]
     pub fn unquoted(&self) -> String {
         let Some(code) = self.code else { return cut_message(&self.to_string()) };
@@ -93,7 +92,7 @@ impl ApiError {
         format!("the API server answers {code} {word}").trim_end().to_owned()
     }
 
-    /// What happens next.
+    /// The class of the error, by which a caller decides what to do next.
     #[must_use]
     pub fn class(&self) -> Class {
         match self.code {
@@ -110,7 +109,7 @@ impl ApiError {
         }
     }
 
-    /// Whether it is a right that lacks, and not a policy or a limit that refuses: an authorizer names the user and the verb.
+    /// Whether the client lacks a right (RBAC), in contrast to a refusal by a policy or a limit.
     #[must_use]
     pub fn lacks_right(&self) -> bool {
         let by_authorizer = self.message.contains("User \"") && self.message.contains("\" cannot ");
@@ -131,13 +130,13 @@ impl ApiError {
         self.code == Some(413) || self.code == Some(500) && self.reason.is_empty() && reported()
     }
 
-    /// Whether the request may have been carried out all the same.
+    /// Whether the request may have been carried out although no response says so.
     #[must_use]
     pub fn outcome_is_unknown(&self) -> bool {
         matches!(self.code, None | Some(408 | 500..=599)) && !self.is_too_large() && self.reason != NOT_SENT
     }
 
-    /// The error as the engine's driver reads it.
+    /// The error for a controller, which retries by its class; `doing` says what the request was for, such as `listing flows`.
     #[must_use]
     pub fn port_error(&self, doing: &str) -> Problem {
         let error = Problem::new(self.class(), format!("{doing}: {self}"));
@@ -148,13 +147,13 @@ impl ApiError {
         }
     }
 
-    /// The error of the server behind one of a verb, if it was one.
+    /// The error of the server that caused a [`Problem`], if one did.
     #[must_use]
     pub fn of(problem: &Problem) -> Option<&Self> {
         problem.source.as_deref()?.downcast_ref()
     }
 
-    /// The error as somebody who waits for the answer gets it. A controller waits for new credentials; a user is told now.
+    /// The error for a user who waits for the answer: missing credentials are reported at once, while a controller waits for new ones.
     #[must_use]
     pub fn problem(self, doing: &str) -> Problem {
         let problem = match self.code {

@@ -1,5 +1,31 @@
-//! What is asked of an API server, as values, and who asks it. Owns the form of requests and answers; a controller
-//! makes every request as one of these, so that each can be named, counted, refused and repeated in tests.
+//! Requests to an API server as values, and the trait [`Api`] that sends them. All controllers and clients of this crate use it, so
+//! that tests can count, refuse and repeat each request. `Client` (feature `client`) sends them by a `kube::Client`.
+//!
+//! ```
+//! use async_trait::async_trait;
+//! use orlop_k8s::api::{Api, ApiError, Kind, Request};
+//! use orlop_k8s::client::FlowClient;
+//! use serde_json::{Value, json};
+//!
+//! /// An API server without any object.
+//! struct Empty;
+//!
+//! #[async_trait]
+//! impl Api for Empty {
+//!     async fn send(&self, request: &Request) -> Result<Value, ApiError> {
+//!         match request.name.as_str() {
+//!             "" => Ok(json!({"items": []})),
+//!             name => Err(ApiError::from_status(404, &json!({"message": format!("{name} not found"), "reason": "NotFound"}))),
+//!         }
+//!     }
+//! }
+//! assert_eq!(Request::get(Kind::Pod, "default", "p").path(), "/api/v1/namespaces/default/pods/p");
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let flows = FlowClient::new(Empty, "default");
+//! assert_eq!(flows.list(&[]).await.unwrap(), []);
+//! assert!(flows.get("release").await.unwrap_err().to_string().contains("there is no flow `release`"));
+//! # });
+//! ```
 
 #[cfg(feature = "client")]
 mod client;
@@ -19,12 +45,12 @@ pub(crate) use pages::list_all;
 pub use pages::{PAGE, list};
 pub use request::{Kind, Page, Propagation, Request, Verb};
 
-/// An API server.
+/// Something that sends requests to an API server.
 #[async_trait]
 pub trait Api: Send + Sync {
-    /// Makes a request and gives the body of its answer.
+    /// Sends a request and gives the body of the response.
     ///
     /// # Errors
-    /// What the server said instead, or that it said nothing.
+    /// The error of the server, or that no response came.
     async fn send(&self, request: &Request) -> Result<Value, ApiError>;
 }

@@ -142,13 +142,13 @@ impl Kind {
     }
 }
 
-/// What happens to what a deleted object owns.
+/// When the objects are deleted that a deleted object owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Propagation {
-    /// It goes after the object.
+    /// After the object.
     #[default]
     Background,
-    /// The object waits for it.
+    /// Before the object, which waits for them.
     Foreground,
 }
 
@@ -157,11 +157,11 @@ pub enum Propagation {
 pub struct Page {
     /// Most objects in it.
     pub limit: u32,
-    /// What the page before it has given to go on with; empty for the first one.
+    /// The token to continue with, from the page before; empty for the first page.
     pub token: String,
 }
 
-/// What is to be done.
+/// The verb of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Read one object.
@@ -185,7 +185,7 @@ pub enum Verb {
     Patch,
     /// Change the status of one object: a JSON merge patch.
     PatchStatus,
-    /// Make the fields of one object that a manager has named what the body says: a forced server-side apply.
+    /// Set the fields of one object that a field manager owns to those of the body: a forced server-side apply.
     Apply {
         /// Who says so.
         manager: &'static str,
@@ -228,7 +228,7 @@ impl Verb {
 /// A request to an API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is to be done.
+    /// The verb of a request.
     pub verb: Verb,
     /// To which kind of objects.
     pub kind: Kind,
@@ -311,7 +311,7 @@ impl Request {
         Self::whole(Verb::ApplyStatus { manager }, kind, object)
     }
 
-    /// The same request in the name of a manager.
+    /// The same request under a name of a field manager.
     #[must_use]
     pub fn by(self, manager: &'static str) -> Self {
         Self { manager: Some(manager), ..self }
@@ -335,7 +335,7 @@ impl Request {
         Self::new(Verb::Delete { uid, propagation: Propagation::Background }, kind, namespace, name, Value::Null)
     }
 
-    /// The same after everything it owns, where it is a deletion.
+    /// The same deletion, after everything that the object owns is deleted.
     #[must_use]
     pub fn after_its_children(mut self) -> Self {
         if let Verb::Delete { propagation, .. } = &mut self.verb {

@@ -28,13 +28,13 @@ pub struct NewFlow {
     pub flow: JobFlow,
     /// Values of parameters, in place of those in the flow.
     pub parameters: BTreeMap<String, String>,
-    /// What tells this submission from every other one of that name.
+    /// The idempotency key: creating a flow again with the same name and key gives the flow that exists.
     pub key: String,
 }
 
 impl<A: Api> FlowClient<A> {
-    /// Creates a flow. Asked again with the same key, it gives the flow that is there: a lost answer makes no second one, and
-    /// none is mistaken for one of another client.
+    /// Creates a flow. Called again with the same name and key, it gives the flow that exists, so a call whose response was lost can be
+    /// repeated.
     ///
     /// # Errors
     /// When the flow breaks a rule, a parameter cannot have its value, the name is taken, or the server refuses.
@@ -80,8 +80,8 @@ impl<A: Api> FlowClient<A> {
         ))
     }
 
-    /// Repeats a flow that has ended, in a new one: what failed, these steps, and what comes after them. Without a
-    /// name it is the old one's with the first free number behind it.
+    /// Repeats a flow that has ended, as a new flow: the steps that failed, those named in `repeat`, and all steps after them run again.
+    /// Without a name the new flow is named after the old one with the first free number, such as `release-r2`.
     ///
     /// # Errors
     /// When the flow is not there, has not ended or has no such step; as of [`FlowClient::create`].
@@ -152,7 +152,7 @@ pub struct RetryOptions {
     pub parameters: BTreeMap<String, String>,
     /// Name of the new flow.
     pub name: Option<String>,
-    /// As of [`NewFlow::key`].
+    /// The idempotency key, see [`NewFlow::key`].
     pub key: String,
 }
 

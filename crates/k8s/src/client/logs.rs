@@ -1,5 +1,4 @@
-//! What the containers of a flow's attempts wrote. Owns which pods and containers those are and in what order; the bytes are
-//! the kubelet's.
+//! Logs of the containers of a flow's attempts. Owns which containers these are and in what order; the kubelet has the bytes.
 
 use futures::io::AsyncBufRead;
 use futures::stream::{Stream, StreamExt as _};
@@ -31,7 +30,7 @@ pub struct ContainerLog {
 pub struct LogOptions {
     /// Whether to wait for more until the container has ended.
     pub follow: bool,
-    /// Only what was written in so many last seconds.
+    /// Only what was written in the last seconds, this many.
     pub since_seconds: Option<i64>,
     /// Whether every line begins with its time.
     pub timestamps: bool,

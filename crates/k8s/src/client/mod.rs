@@ -1,6 +1,5 @@
-//! Flows of a cluster as a program or a command line works with them: created, read at every level of their status, ordered
-//! about, repeated, deleted. Owns what each verb asks of an API server; watches and logs
-//! are in [`watch`] and [`logs`].
+//! A client for flows of a cluster: create, read, approve, suspend, stop, repeat and delete them. Owns which requests each method makes;
+//! watches and logs are in `watch` and `logs` (feature `client`).
 
 mod create;
 #[cfg(feature = "client")]
@@ -26,21 +25,33 @@ use crate::records::{self, FetchError};
 /// How often something is tried again that conflicts with the change of another client.
 const TRIES: u32 = 8;
 
-/// Flows of one namespace.
+/// A client for the flows of one namespace. With `kube::Client::try_default()` in place of the client of the test server, it works on
+/// your cluster.
 ///
-/// Every verb asks for what it needs and nothing else; a flow of 10,000 steps is one object, and the records of a status that
-/// is stored elsewhere are one request a piece.
+/// A flow is one object, also with 10,000 steps; where the records of its status are stored in ConfigMaps, [`FlowClient::get`] makes
+/// one more request for each of these.
 ///
 /// ```
 /// # #[cfg(feature = "testing")] {
-/// use orlop_k8s::client::FlowClient;
+/// use orlop_core::spec::flow::{FlowSpec, JobFlow, StopMode};
+/// use orlop_core::spec::step::Step;
+/// use orlop_k8s::client::{FlowClient, NewFlow};
 /// use orlop_k8s::{api::Client, crd, testing::ApiServer};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let server = ApiServer::new();
+/// let server = ApiServer::new(); // in memory, for tests
 /// server.install(&crd::job_flow()).unwrap();
 /// let flows = FlowClient::new(Client::new(server.client()), "default");
-/// assert!(flows.list(&[]).await.unwrap().is_empty());
-/// # });
+///
+/// let flow = JobFlow::new("release", FlowSpec::new([Step::manual("approve", "Release it?")]));
+/// let new = NewFlow { flow, parameters: Default::default(), key: "build-17".into() };
+/// flows.create(new).await?;
+/// assert_eq!(flows.list(&[]).await?[0].metadata.name, "release");
+/// flows.stop("release", StopMode::Graceful).await?;
+/// let flow = flows.get("release").await?;
+/// assert_eq!(flow.spec.stop, Some(StopMode::Graceful));
+/// flows.delete(&flow).await?;
+/// # Ok::<(), orlop_core::error::Problem>(())
+/// # }).unwrap();
 /// # }
 /// ```
 #[derive(Clone, Debug)]
@@ -51,7 +62,7 @@ pub struct FlowClient<A> {
 }
 
 impl<A: Api> FlowClient<A> {
-    /// The flows of a namespace; an empty one lists those of all.
+    /// The flows of a namespace. With an empty namespace [`FlowClient::list`] gives those of all namespaces.
     #[must_use]
     pub fn new(api: A, namespace: &str) -> Self {
         // Whether secrets may be text is the operator's to say, and its webhook's.
@@ -74,7 +85,7 @@ impl<A: Api> FlowClient<A> {
         self.read(&self.object(name).await?).await
     }
 
-    /// A flow with what its object alone shows; also one that nobody can run.
+    /// A flow as its object alone shows it, without records that are stored elsewhere; also a flow with an invalid spec.
     ///
     /// # Errors
     /// When it is not there, or the server refuses.
@@ -82,7 +93,7 @@ impl<A: Api> FlowClient<A> {
         Ok(shown(&self.object(name).await?))
     }
 
-    /// All flows with these labels, oldest first, with what their status shows at its level.
+    /// All flows with these labels, oldest first, as their objects alone show them.
     ///
     /// # Errors
     /// When the server refuses. A flow that cannot be read has neither spec nor status.
@@ -95,10 +106,10 @@ impl<A: Api> FlowClient<A> {
         Ok(flows)
     }
 
-    /// What a stored object says, with all records of its status.
+    /// The flow of a stored object, with all records of its status.
     ///
     /// # Errors
-    /// When it cannot be read, or a part of its status is not to be had: [`is_moving`] where there is a newer one.
+    /// When it cannot be read, or a part of its status is missing: [`is_moving`] then tells whether there is a newer status.
     pub async fn read(&self, object: &Value) -> Result<JobFlow, Problem> {
         let named = || text(object, "/metadata/name").to_owned();
         let unreadable = |why: String| Problem::new(Class::Fatal, format!("flow `{}` cannot be read: {why}", named()));
@@ -133,7 +144,7 @@ impl<A: Api> FlowClient<A> {
     }
 }
 
-/// A flow that is not there.
+/// The error for a flow that does not exist.
 #[must_use]
 pub fn missing(name: &str, namespace: &str) -> Problem {
     let message = format!("there is no flow `{name}` in namespace `{namespace}`");
@@ -147,7 +158,8 @@ fn is_missing(error: &Problem) -> bool {
 /// The reason of [`is_moving`].
 const MOVING: &str = "StatusMoving";
 
-/// Whether records of a flow's steps were not where its status says: a newer status has others, or somebody has deleted them.
+/// Whether an error says that records of steps were missing where the status has them: the status has changed meanwhile, or somebody
+/// has deleted them. Read the object again.
 #[must_use]
 pub fn is_moving(error: &Problem) -> bool {
     error.reason == Some(MOVING)
@@ -162,8 +174,8 @@ fn ended(flow: &str, phase: &str) -> Problem {
     Problem::new(Class::Conflict, format!("flow `{flow}` has ended: it is {phase}; nothing can change it"))
 }
 
-/// A flow as its object alone shows it: of a status that is stored elsewhere, the steps that need attention. One that nobody can
-/// run is shown all the same, by its metadata.
+/// A flow as its object alone shows it: where records are stored elsewhere, only the steps that need attention. Of a flow with an
+/// invalid spec, only the metadata.
 #[must_use]
 pub fn shown(object: &Value) -> JobFlow {
     serde_json::from_value(object.clone()).unwrap_or_else(|_| {

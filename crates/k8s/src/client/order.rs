@@ -20,7 +20,7 @@ pub struct ApprovalDecision<'a> {
     pub step: &'a str,
     /// What was decided.
     pub decision: Decision,
-    /// Who says so. A webhook writes whom the server knows the request by in its place.
+    /// Who decided. With the admission webhook, the authenticated user of the request takes its place.
     pub by: Option<&'a str>,
     /// Why.
     pub reason: Option<&'a str>,

@@ -1,5 +1,5 @@
-//! Custom resource definitions, made from the Rust types that read the objects. Owns their names, schemas and columns;
-//! applies nothing.
+//! Custom resource definitions, generated from the Rust types that read the objects. Owns their names, schemas and printer columns; sends
+//! nothing to a cluster.
 
 #[cfg(feature = "client")]
 pub mod hourglass;

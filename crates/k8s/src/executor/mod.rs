@@ -1,5 +1,5 @@
-//! The controller of executors: a Deployment with its configuration, its keys and a Service.
-//! Owns what those are and when they change; how a plan is carried out is in `hourglass`.
+//! The controller of executors: each is a Deployment with its configuration, its keys and a Service. Owns what these contain and when they
+//! change; [`hourglass`](crate::hourglass) carries plans out.
 
 mod address;
 mod delete;

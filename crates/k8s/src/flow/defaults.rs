@@ -7,7 +7,7 @@ use orlop_core::spec::meta::KeyRef;
 use orlop_core::spec::policy::{BackoffSpec, ConcurrencyPolicy, RetryPolicy};
 use orlop_core::time::GoDuration;
 
-/// Values for what specs leave out; what is none here is as usual.
+/// Defaults for what specs leave out; where one is none here, the default of the API counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Defaults {

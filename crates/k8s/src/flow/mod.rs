@@ -1,9 +1,10 @@
-//! The controller of flows: one more driver of the engine, which keeps its state in the status of the object and in the Jobs
-//! that exist. Owns the pass over one flow and what is known between passes; never
-//! decides what may run, and never watches or waits: who runs it shows it objects and calls it when it asks to be called.
+//! The controller of flows: a host of the flow engine that keeps the state of a flow in the status of its object and in the Jobs that
+//! exist. Owns the reconciliation of one flow (a *pass*) and what is known between passes. It never decides what may run, and never
+//! watches or waits: its caller shows it objects and calls it when it asks to be called (`Controller::run`, feature `client`, does
+//! both).
 //!
-//! Nothing is lost with a controller. The next one reads the flow from the server, not from a cache that may be old, and
-//! adopts the Jobs that exist: their names follow from flow, step and attempt, so none is created twice.
+//! Nothing is lost when a controller ends. The next one reads the flow from the API server, not from a cache that may be old, and goes
+//! on with the Jobs that exist: their names follow from flow, step and attempt, so none is created twice.
 
 mod cache;
 mod concurrency;
@@ -66,29 +67,29 @@ pub use run::RunOptions;
 pub use secrets::SecretMode;
 use slots::Slots;
 
-/// How a controller works.
+/// Options of a [`Controller`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// What flows must keep.
+    /// Limits and rules of flows.
     pub limits: Limits,
-    /// What statuses must keep to.
+    /// Limits of the size of a status.
     pub sizes: SizeLimits,
-    /// Live Jobs of all flows together.
+    /// The most live Jobs of all flows together.
     pub max_live_jobs: usize,
-    /// Live Jobs a flow may have.
+    /// The most live Jobs of one flow.
     pub max_live_jobs_per_flow: u32,
-    /// Kinds of controller owners whose uid is a concurrency key, besides CronJob.
+    /// Kinds of objects, beside CronJob, whose uid is the concurrency key of the flows that they own.
     pub schedule_kinds: Vec<String>,
-    /// What flows do that do not say it.
+    /// Defaults for what specs leave out.
     pub defaults: Defaults,
-    /// How secrets come to pods.
+    /// How secrets get into pods.
     pub secrets: SecretMode,
-    /// Whether a webhook vouches for who is said to have approved.
+    /// Whether the admission webhook authenticates who approved a step.
     pub identities_verified: bool,
     /// Name of this process in events.
     pub instance: String,
-    /// What moves files of attempts in their pods; without it steps that need it are refused.
+    /// The helper that moves files of attempts in their pods; none: steps that need it are refused.
     pub helper: Option<HelperOptions>,
 }
 

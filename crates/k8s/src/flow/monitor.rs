@@ -31,7 +31,7 @@ impl Monitor for () {
 pub enum ControllerEvent<'a> {
     /// Something has happened in the loop.
     Loop(LoopEvent<'a>),
-    /// Something a pass needed had no success.
+    /// A request of a pass failed.
     RequestFailed {
         /// Of which kind, in one word.
         class: &'static str,

@@ -14,7 +14,7 @@ use super::memory::Memory;
 use super::start::Start;
 use crate::api::{Api, ApiError, Kind, Request};
 
-/// How secrets come to the pods of flows.
+/// How secrets get into the pods of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretMode {

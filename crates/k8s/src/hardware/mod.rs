@@ -1,6 +1,5 @@
-//! Hardware needs in Kubernetes: nodes read as machines, pods read as users, and
-//! what is merged written into pods and claims. Owns the form of these objects; what they must say is decided in
-//! `orlop_core::hardware`.
+//! Hardware requests in Kubernetes: reads nodes as machines and the constraints of pods, and writes merged placements into pods and claims.
+//! Owns the form of these objects; `orlop_core::hardware` decides their content.
 
 mod affinity;
 mod allocation;
@@ -24,22 +23,36 @@ pub use node::{Node, node, runtime_class, slices};
 pub use pod::write;
 pub use user::read;
 
-/// A pod that cannot be given what it needs.
+/// Why a hardware request cannot be written into a pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TranslateError {
     /// The pod itself cannot be read.
     #[error(transparent)]
     Pod(#[from] PodError),
-    /// The need, or what it comes to together with the pod.
+    /// The request cannot be satisfied, by itself or together with what the pod asks for.
     #[error(transparent)]
     Hardware(#[from] HardwareError),
 }
 
-/// The pod specification with everything a need asks for, and what it came to. The container gets the devices.
+/// Writes a hardware request into a pod specification: node affinity, tolerations, runtime class, and the resources and devices of the
+/// container. Gives the new pod specification and the merged placement. `claim` is the name of the ResourceClaimTemplate, where the
+/// request needs one.
 ///
 /// # Errors
-/// Kubernetes has no words for the need, it contradicts the pod, or the pod cannot be read.
+/// Kubernetes cannot express the request, it contradicts the pod, or the pod cannot be read.
+///
+/// ```
+/// use orlop_core::hardware::{HardwareInput, Substrate, Tables, resolve};
+/// use orlop_k8s::hardware::translate;
+/// let tables = Tables::default();
+/// let input = HardwareInput { gpu_type: Some("a100".into()), gpu_count: Some(2), ..HardwareInput::default() };
+/// let resolved = resolve(&input.requirements(&tables)?, &tables)?;
+/// let pod = serde_json::json!({"containers": [{"name": "main", "image": "busybox"}]});
+/// let (pod, _) = translate(&pod, "main", &resolved, &tables.vocabulary(Substrate::Kubernetes), "")?;
+/// assert_eq!(pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], "2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn translate(
     pod: &Value,
     container: &str,

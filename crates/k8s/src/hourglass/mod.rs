@@ -1,6 +1,5 @@
-//! What the controllers of performers and of executors share: their specs, names,
-//! plans, conditions, and how a plan is carried out. Owns those; what either kind needs is decided in `performer` and
-//! `executor`.
+//! What the controllers of [performers](crate::performer) and of [executors](crate::executor) share: specs, names, plans, conditions, and
+//! how a plan is carried out. The rules of each kind are in its own module.
 
 pub mod cache;
 pub mod children;

@@ -17,7 +17,7 @@ use crate::shell::{Key, LoopEvent};
 pub enum ControllerEvent<'a> {
     /// Something has happened in the loop.
     Loop(LoopEvent<'a>),
-    /// Something a pass needed had no success.
+    /// A request of a pass failed.
     RequestFailed {
         /// Of which kind.
         class: Class,

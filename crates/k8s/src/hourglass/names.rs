@@ -1,5 +1,4 @@
-//! Names of children and values of labels: total, deterministic, legal for any name an object may have. Owns
-//! these formulas.
+//! Names of child objects and values of labels, which are deterministic and legal for any name that an object may have. Owns these formulas.
 
 use orlop_core::name::{sha256_hex, short63};
 

@@ -1,5 +1,5 @@
-//! What a controller is to do, as values: effects in their order, when to look again, and which way through the
-//! lifecycle was taken. Owns that vocabulary; carries nothing out.
+//! Plans: what a controller does about an object, as values: effects in their order, when to reconcile again, and which transitions of the
+//! lifecycle were made. Carries nothing out.
 
 use std::time::Duration;
 
@@ -52,15 +52,15 @@ impl Notice {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Hold the object until its children are gone.
+    /// Add the finalizer, which keeps the object until its children are deleted.
     AddFinalizer,
-    /// Let it go.
+    /// Remove the finalizer.
     RemoveFinalizer,
-    /// Store what has happened.
+    /// Store the status.
     WriteStatus(Value),
     /// Create a child that is not there.
     Create(Kind, Value),
-    /// Make a child of ours what it is to be.
+    /// Apply the wanted fields to a child.
     Apply(Kind, Value),
     /// Label and annotate a child of ours, if it is still that version.
     PatchMeta {
@@ -78,7 +78,7 @@ pub enum Effect {
         /// What happens to what it owns.
         propagation: Propagation,
     },
-    /// Tell people.
+    /// Record an event for people.
     RecordEvent(Notice),
 }
 
@@ -105,7 +105,7 @@ impl Effect {
 /// When the object is reconciled again if nothing happens before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Requeue {
-    /// When everything is.
+    /// At the next resync of all objects.
     #[default]
     Resync,
     /// At this time.

@@ -1,5 +1,5 @@
-//! Letting go of performers and executors before the operator is removed: their finalizers would hold them for ever once
-//! nobody works on them. Owns that order: the operator ends first, since one that runs takes hold again. Deletes nothing.
+//! Removing the finalizers of performers and executors before the operator is uninstalled; otherwise these objects could never be deleted.
+//! The operator is ended first, since a running one adds its finalizers again. Deletes no object.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The file of hardware tables that is laid over the built-in ones. Owns reading it, with the places of what is
-//! wrong in it; what it may say is decided in `orlop_core::hardware`.
+//! Reading a YAML file of hardware tables, which replaces or extends the built-in ones, with the line of each error. What it may contain is
+//! decided in `orlop_core::hardware::table`.
 
 use orlop_core::hardware::{Tables, TablesFile};
 

@@ -1,5 +1,5 @@
-//! Small artifacts of flows, handed in by pods and kept in ConfigMaps of their flow. Owns who may hand in what: an
-//! attempt that runs, under its own token, an artifact that its Job says it keeps so. Bytes go through memory and stay nowhere.
+//! Small artifacts of flows, which pods upload to the operator and which it stores in ConfigMaps of the flow. Owns who may upload what:
+//! a running attempt, with its own token, an artifact that its Job stores this way. Bytes are only held in memory.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ use crate::value::{items, text};
 /// How often a ConfigMap is read again that another client has changed meanwhile.
 const TRIES: usize = 5;
 
-/// Who hands in what.
+/// A request of a pod to upload an artifact.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// Namespace of the flow.
@@ -35,7 +35,7 @@ pub struct Claim<'a> {
     pub token: &'a str,
 }
 
-/// An artifact that may be handed in.
+/// The permission to upload an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permit {
     owner: FlowOwner,

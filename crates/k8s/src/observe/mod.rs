@@ -1,5 +1,5 @@
-//! What a Job says about its attempt: only its conditions Complete and Failed end it. Owns the way from a Job and
-//! its pods to what the engine is told; asks nobody.
+//! From a Job and its pods to the end of an attempt. Only the conditions `Complete` and `Failed` of a Job end its attempt. Sends no
+//! requests.
 
 mod pods;
 mod report;

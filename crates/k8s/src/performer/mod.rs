@@ -1,5 +1,5 @@
-//! The controller of performers: one pod that serves, one that takes its place, a Service in
-//! front. Owns the rules of performers; how a plan is carried out is in `hourglass`.
+//! The controller of performers: each is one pod behind a Service; when its spec changes, a new pod takes the place of the old one once it
+//! is ready. Owns these rules; [`hourglass`](crate::hourglass) carries plans out.
 
 mod clean_up;
 mod decide;

@@ -1,5 +1,5 @@
-//! Objects a flow creates, as values: the Job of an attempt, claims and ConfigMaps of its templates, pieces of its status,
-//! events. Owns what is special to Kubernetes about them (owner, marks, files of outputs); creates nothing.
+//! The objects that a flow creates, as values: the Job of an attempt, claims and ConfigMaps of its templates, parts of its status, and
+//! events. Owns what is special to Kubernetes (owners, labels and annotations, output files); creates nothing.
 
 mod event;
 pub mod helper;

@@ -24,7 +24,7 @@ impl Key {
     }
 }
 
-/// What is to happen after a pass over an object.
+/// The result of a pass over an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Next {
@@ -32,7 +32,7 @@ pub struct Next {
     pub again_at: Option<Time>,
     /// Other objects to be reconciled now.
     pub wake: Vec<Key>,
-    /// Whether something the pass needed had no success.
+    /// Whether a request of the pass failed.
     pub failed: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What all controllers share around their passes. Owns when a pass is due, that an object has one at a time, that one
-//! process of several works, and how fast it asks; knows nothing of what a pass does.
+//! What all controllers share: the work queue ([`Queue`]), watches, leader election ([`lease`]) and the limit of requests ([`limits`]).
+//! Knows nothing of what a pass (the reconciliation of one object) does.
 
 mod event;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use orlop_core::time::Time;
 
-/// Keys to be worked on, now or later.
+/// A work queue: keys to be worked on, now or later. A key is in it once, and only one worker has it at a time.
 ///
 /// ```
 /// use orlop_core::time::Time;

@@ -25,7 +25,7 @@ const BYTES_MAX: u64 = 64 << 20;
 /// Most records that are read.
 const RECORDS_MAX: usize = 2_000_000;
 
-/// Whose records these are: what names follow from.
+/// The flow that records belong to; names of Jobs follow from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     /// The spec the flow was admitted with.

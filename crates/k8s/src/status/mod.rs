@@ -1,7 +1,8 @@
-//! How the status of a flow is stored: whole, as packed columns, or as columns in ConfigMaps (chapter 6 of the flow
-//! contract). Owns which level a status needs and what is written and deleted around it, as values; talks to nobody.
+//! How the status of a flow is stored, depending on its size: with all step records in the object, with records packed and compressed in
+//! the object, or with packed records in ConfigMaps. Owns which of these levels a status needs and what is written and deleted for it, as
+//! values; sends no requests.
 //!
-//! The level of a flow only rises. Every level carries the same phase, progress, conditions and message.
+//! The level of a flow only rises. Every level has the same phase, progress, conditions and message.
 
 mod columns;
 mod read;
@@ -50,7 +51,7 @@ impl Level {
     }
 }
 
-/// What a status must keep to, in bytes.
+/// Limits of the size of a status, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeLimits {
     /// The largest status with all records in it.
@@ -71,7 +72,7 @@ impl Default for SizeLimits {
 pub struct PendingStatus<'a> {
     /// The status with all its records, as the engine shows it.
     pub whole: FlowStatus,
-    /// Number of the change it shows.
+    /// Number of the last change that it shows.
     pub revision: u64,
     /// What names follow from.
     pub names: Names<'a>,

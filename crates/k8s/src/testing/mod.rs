@@ -1,9 +1,25 @@
-//! A Kubernetes API server in this process, for tests of what talks to one: storage, verbs, watches, patches, schemas with
-//! their rules, admission, rights, quotas, faults. It serves `kube::Client` over its service interface, opens no socket,
+//! A Kubernetes API server in this process, for tests of programs that use one: storage, verbs, watches, patches, schemas with their
+//! validation rules, admission webhooks, RBAC, quotas, and faults that a test asks for. It serves a `kube::Client` without a socket. It
 //! reads no clock and draws no random number that a test did not give it: equal calls get equal answers.
 //!
-//! What it leaves out is listed in [`ApiServer`]. What it answers is compared with a real API server by the conformance
-//! test of this crate, where one is installed.
+//! [`ApiServer`] lists what it leaves out. The conformance test of this crate compares it with a real API server, where one is
+//! installed.
+//!
+//! ```
+//! use orlop_k8s::api::{Api, Client, Kind, Request};
+//! use orlop_k8s::testing::ApiServer;
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let server = ApiServer::new();
+//! let api = Client::new(server.client());
+//! let map = serde_json::json!({
+//!     "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"}, "data": {"a": "1"},
+//! });
+//! api.send(&Request::create(Kind::ConfigMap, map)).await?;
+//! let stored = api.send(&Request::get(Kind::ConfigMap, "default", "m")).await?;
+//! assert_eq!((&stored["data"]["a"], server.writes().len()), (&"1".into(), 1));
+//! # Ok::<(), orlop_k8s::api::ApiError>(())
+//! # }).unwrap();
+//! ```
 
 mod answer;
 mod builtin;

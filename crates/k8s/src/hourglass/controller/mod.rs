@@ -483,7 +483,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 enum Round {
     /// The object is reconciled again at once.
     Again,
-    /// The same, after something had no success.
+    /// The same, after a failure.
     Failed,
     /// The pass is over.
     Over(Next),

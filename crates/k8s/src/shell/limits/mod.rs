@@ -1,5 +1,5 @@
-//! How many requests a process makes of an API server: as many as it is allowed to, fewer when the server says that it has
-//! too many. Owns that pace; the clock and the requests are the caller's.
+//! The rate at which a process sends requests to an API server: as many as it is configured for, fewer when the server answers that it has
+//! too many (429). Owns this rate; the clock and the requests are the caller's.
 
 #[cfg(feature = "client")]
 mod send;
@@ -11,7 +11,7 @@ use orlop_core::rate::{Bucket, Rate};
 #[cfg(feature = "client")]
 pub use send::Limited;
 
-/// The pace of clients that nobody gave another.
+/// The default rate of requests.
 pub const DEFAULT: Rate = Rate { per_second: 50, burst: 100 };
 
 /// How long a server that refuses is left alone where it does not say.
