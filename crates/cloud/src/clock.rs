@@ -1,5 +1,12 @@
-//! The time by which this machine runs flows: the time of day when this program began to look, and from then on what has passed
-//! since. A change of the machine's clock moves no timeout, delay or deadline.
+//! The clock of flows on this machine: the time of day when it is first read, plus the time that has passed since by a monotonic clock.
+//! So a change of the machine's clock moves no timeout, delay or deadline.
+//!
+//! ```
+//! use orlop_cloud::clock::SystemClock;
+//! use orlop_core::ports::clock::Clock;
+//! let before = SystemClock.now();
+//! assert!(SystemClock.now() >= before);
+//! ```
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -67,8 +74,7 @@ pub(crate) fn begin(now: Time) {
     TIMELINE.get_or_init(|| Timeline::new(now, uptime()));
 }
 
-/// Lets it be no earlier than a time that was written down by a program before this one, whatever the clock of the machine was set to
-/// in between.
+/// Makes [`now`] not earlier than a time that an earlier program stored, even if the clock of the machine was set back in between.
 pub fn no_earlier_than(time: Time) {
     timeline().no_earlier_than(time, uptime());
 }

@@ -1,5 +1,5 @@
-//! The port for downloads of artifacts over HTTP. Owns the contract between a substrate and the client behind it; never
-//! opens a connection itself.
+//! The port for downloads of artifacts over HTTP. Owns the contract between a substrate and an HTTP client; opens no connection
+//! itself.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use orlop_core::error::Problem;
 use orlop_core::spec::artifact::HttpSource;
 
-/// Fetches artifacts of kind `http`.
+/// Downloads artifacts of kind `http`.
 #[async_trait]
 pub trait Download: Send + Sync {
     /// GETs `source` into the file `target`, whose parent exists and which does not. Headers go to the first host only,

@@ -1,4 +1,5 @@
-//! Files that are replaced as a whole. Owns the order of writing, syncing and renaming; knows no content.
+//! Replacing files as a whole, so that readers and crashes see the old or the new content and nothing in between. Durable flows of
+//! functions are in the crate `orlop`.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -8,16 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Number of files replaced by this process, which keeps the names of halves apart.
 static HALVES: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a file survives a loss of power.
+/// What a replaced file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durable {
-    /// It does, and costs a disk access.
+    /// A loss of power; it costs a disk access.
     Yes,
-    /// Only the end of this process.
+    /// The end of this process, but not a loss of power.
     No,
 }
 
 /// Replaces a file as a whole: readers see the old one or the new one, whatever happens. Blocks.
+///
+/// ```
+/// use orlop_cloud::durable::{Durable, replace};
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("state.json");
+/// replace(&path, b"{}", Durable::Yes)?;
+/// assert_eq!(std::fs::read(path)?, b"{}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Errors
 /// What the file system says; then the old file is still there.

@@ -1,17 +1,17 @@
-//! How a program ends: one table of exit codes for every verb and every program.
+//! Exit codes of the programs of Orlop, in one table.
 
 use std::process::ExitCode;
 
 use orlop_core::error::Class;
 use serde::{Deserialize, Serialize};
 
-/// The table of exit codes, as `--help` shows it.
+/// The table of exit codes as text, for help pages.
 pub const TABLE: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 not found, 5 conflict,
 6 denied, 7 unreachable, 8 timed out waiting, 9 stopped, 10 left paused, 11 quota or capacity,
 12 leftovers exist, 13 made but unusable, 14 confirmation needed, 130 interrupted, 143 terminated";
 
-/// A text of `--help` with the table of exit codes below it.
+/// A help text with the table of exit codes below it.
 #[must_use]
 pub fn help(text: &str) -> String {
     format!("{text}\n\n{TABLE}")
@@ -29,7 +29,7 @@ macro_rules! exits {
         }
 
         impl Exit {
-            /// All of the table, with what each means.
+            /// The whole table, with the meaning of each.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, $meaning)),+];
 
             /// The number that the process ends with.

@@ -1,7 +1,18 @@
-//! Adapters of Orlop to everything outside Kubernetes: local processes, Docker, stores, artifacts.
+//! Adapters of Orlop to everything outside Kubernetes: local processes, Docker, stores, artifacts, OpenStack, language models.
 //!
-//! Each adapter implements a port of `orlop_core::ports` behind a feature. Nothing here decides what a flow does next,
-//! and nothing here knows the engines.
+//! Each adapter implements a port (a trait) of `orlop_core::ports` and has a feature of its own; none depends on the engines.
+//!
+//! | to do this | begin here | feature |
+//! |---|---|---|
+//! | run attempts of flows on this machine | `runtime::local::LocalSubstrate`, over one of the next two | `local` |
+//! | run pods as processes | `runtime::process::ProcessRuntime` | `process` |
+//! | run pods as containers | `runtime::docker::DockerRuntime` | `docker` |
+//! | store artifacts by their content | `artifact::CasStore` | `artifact` |
+//! | download artifacts over HTTP | `http` | `http` |
+//! | store the events of flows in a file | `store::sqlite::SqliteJournal` | `sqlite` |
+//! | store the jobs of a fleet | `store::sqlite`, `store::postgres` | `fleet` with `sqlite` or `postgres` |
+//! | publish events of a fleet | `bus::local::LocalBus`, `bus::nats::NatsBus` | `fleet`, `nats` |
+//! | find out what server a repository needs, and lease one | `analyze::analyze`, `provision::front::Provisioner` | `provision`, `openstack` |
 //!
 #![cfg_attr(feature = "artifact", doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,5 +1,5 @@
 //! Outputs as they are taken: the text of a file that others may be writing, and what is said of one that
-//! cannot be had. Owns the limit of a value and what is none.
+//! is not available. Owns the limit of a value and what is none.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};

@@ -1,5 +1,5 @@
-//! Secrets taken out of text before it is shown, logged or sent anywhere. Owns the patterns;
-//! reads nothing itself. Every line keeps its number.
+//! Removing what looks like a secret from text before it is shown, logged or sent. Owns the patterns; reads nothing itself. Lines keep
+//! their numbers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -49,7 +49,14 @@ static COMPILED: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
     PATTERNS.iter().filter_map(|(kind, pattern)| Some((*kind, Regex::new(pattern).ok()?))).collect()
 });
 
-/// Takes secrets out of a text.
+/// Removes what looks like a secret from a text: private keys, tokens, passwords in assignments and URLs, e-mail addresses.
+///
+/// ```
+/// use orlop_cloud::scrub::scrub;
+/// let clean = scrub("url: https://ann:hunter22@db.example/x");
+/// assert_eq!(clean.text, "url: https://[scrubbed:user-info]@db.example/x");
+/// assert_eq!(clean.counts["user-info"], 1);
+/// ```
 #[must_use]
 pub fn scrub(text: &str) -> Scrubbed {
     let mut counts = BTreeMap::new();

@@ -11,7 +11,7 @@ use super::version::Version;
 /// A card as people name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
-    /// Its name in small letters without blanks and dashes.
+    /// Its name in lower case without blanks and dashes.
     pub key: &'static str,
     /// Who makes it.
     pub vendor: Vendor,
@@ -167,7 +167,7 @@ pub fn by_model(text: &str) -> Option<&'static Card> {
     })
 }
 
-/// Words of a sentence: runs of letters and digits, in small letters.
+/// Words of a sentence: runs of letters and digits, in lower case.
 fn words(text: &str) -> Vec<String> {
     let spaced = text.replace('×', " × ");
     let split = spaced.split(|ch: char| !(ch.is_ascii_alphanumeric() || ch == '×'));

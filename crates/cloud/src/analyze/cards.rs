@@ -160,7 +160,7 @@ pub(super) fn vram(known: &DecisionInput<'_>, required: bool) -> Need<u32> {
     }
 }
 
-/// The oldest card that will do, by what code is compiled for and what is written.
+/// The oldest card that is accepted, by what code is compiled for and what is written.
 pub(super) fn capability(known: &DecisionInput<'_>, nvidia: bool) -> Need<Version> {
     let facts = known.which(|finding| matches!(finding, Finding::Capability(_)));
     let most = |least: Strength| {

@@ -118,11 +118,11 @@ pub enum Finding {
     Card(&'static Card),
     /// A version of CUDA.
     Cuda(Version),
-    /// The compute capability of the oldest card that will do.
+    /// The compute capability of the oldest card that is accepted.
     Capability(Version),
     /// A version of Python, exactly.
     Python(Version),
-    /// The lowest version of Python that will do.
+    /// The lowest version of Python that is accepted.
     PythonFrom(Version),
     /// An operating system.
     Os(Os),

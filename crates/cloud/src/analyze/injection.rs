@@ -7,7 +7,7 @@ use crate::repository::source::is_invisible;
 /// How the flag of such a line begins.
 pub(crate) const FLAG: &str = "instruction-like text";
 
-/// Phrases in small letters, by what they are.
+/// Phrases in lower case, by what they are.
 const PHRASES: [(&str, &[&str]); 5] = [
     (
         "override",

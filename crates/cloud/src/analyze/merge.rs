@@ -1,5 +1,6 @@
-//! What advice may change: raise a wish within bounds, say yes to a GPU with evidence, name a system where nothing else does,
-//! pick from a list. Never lowers a minimum or a wish, never drops a GPU, and never touches vendor, architecture and features.
+//! What the advice of a model may change in requirements: raise an ideal value within bounds, ask for a GPU with evidence, name an
+//! operating system where nothing else does, and pick from a list. It never lowers a value, never drops a GPU, and never changes
+//! vendor, architecture and features.
 //! Pure: the same arguments give the same bytes.
 
 use super::advice::{Advised, Pick, Quoted, is_tainted};

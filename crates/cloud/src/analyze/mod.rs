@@ -1,5 +1,14 @@
-//! From a scanned repository to what a machine must have, by rules alone: facts with
-//! their evidence, then requirements. Pure and total: no I/O, no clock; the same scan gives the same bytes.
+//! What machine a repository needs, found by rules from its files: facts with their evidence, then requirements. Pure: no I/O and no
+//! clock; the same scan gives the same result, and every scan gives one.
+//!
+//! ```
+//! use orlop_cloud::analyze::{FileKind, analyze};
+//! use orlop_cloud::repository::{Scan, ScannedFile};
+//! let (path, text) = ("requirements.txt", "torch==2.1.0+cu121\ntransformers\n");
+//! let file = ScannedFile { path: path.into(), kind: FileKind::of(path).unwrap(), text: text.into() };
+//! let analysis = analyze(&Scan { files: vec![file], ..Scan::default() });
+//! assert!(analysis.requirements.wants_gpu());
+//! ```
 
 pub mod advice;
 pub mod card;

@@ -1,4 +1,4 @@
-//! Operating systems that can be had, and what others come nearest to. Owns the
+//! Operating systems that are available, and what others come nearest to. Owns the
 //! mapping; which image is taken is the catalogue's matter.
 
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub enum OsType {
 }
 
 impl OsType {
-    /// Its name in small letters.
+    /// Its name in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

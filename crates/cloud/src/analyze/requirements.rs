@@ -86,7 +86,7 @@ pub struct Requirements {
     pub cuda_required: Need<bool>,
     /// Which CUDA, at least.
     pub cuda_version: Need<Version>,
-    /// The compute capability of the oldest card of NVIDIA that will do.
+    /// The compute capability of the oldest card of NVIDIA that is accepted.
     pub compute_capability: Need<Version>,
     /// Whether ROCm is needed.
     pub rocm_required: Need<bool>,

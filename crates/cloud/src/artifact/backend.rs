@@ -9,7 +9,7 @@ use orlop_core::error::Problem;
 
 use super::uploads::UploadStore;
 
-/// The place of the fleet's artifacts: uploads that grow piece by piece until they are whole, and what is whole by its SHA-256.
+/// Storage of the fleet's artifacts: uploads that grow piece by piece until they are complete, and complete artifacts by their SHA-256.
 /// All calls block: asynchronous code makes them on a thread that may.
 pub trait ArtifactBackend: fmt::Debug + Send + Sync {
     /// Begins an upload under a name of letters and digits that is not used yet.

@@ -1,6 +1,5 @@
-//! The content-addressed store of artifacts on this machine (port [`ArtifactStore`]). Owns the stored
-//! bytes: what is stored never changes, equal content is stored once, and no consumer is ever given the stored file
-//! itself. Never decides which artifact goes where.
+//! The content-addressed store of artifacts on this machine, [`CasStore`] (port [`ArtifactStore`]), and uploads to a fleet's server
+//! ([`UploadStore`]). Stored bytes never change, equal content is stored once, and consumers get copies, never the stored file.
 //!
 //! Bytes are streamed: memory does not grow with the size of an artifact. Work runs on the runtime's blocking threads
 //! and ends soon after its future is dropped.
@@ -72,8 +71,8 @@ pub struct CasStore {
 }
 
 impl CasStore {
-    /// Opens the store in a run directory, which exists; creates it at first. What a crashed writer left a day ago or
-    /// earlier is removed.
+    /// Opens the store in a directory, which must exist; the store is created where there is none. Files that a crashed writer left more
+    /// than a day ago are removed.
     ///
     /// # Errors
     /// NotFound when there is no such directory; Denied without rights to it; Capacity when the disk is full.

@@ -1,5 +1,15 @@
-//! The event bus inside one process (port [`EventBus`]). Owns a ring of the newest events; writes nothing down, and never
-//! waits for a listener: one that is too slow learns from where it goes on.
+//! The event bus inside one process (port [`EventBus`]). Keeps the newest events in a ring, stores nothing, and never waits for a
+//! listener: one that is too slow is told which events it has missed.
+//!
+//! ```
+//! use orlop_cloud::bus::local::LocalBus;
+//! use orlop_core::ports::bus::{BusEvent, Delivery, SubjectFilter};
+//! let bus = LocalBus::new();
+//! let mut jobs = bus.listen(SubjectFilter::new("orlop.events.job.*")?)?;
+//! bus.publish_now(vec![BusEvent { id: 1, subject: "orlop.events.job.created".into(), body: "{}".into() }])?;
+//! assert!(matches!(jobs.next_now(), Some(Delivery::Event(event)) if event.id == 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Event buses behind the port `orlop_core::ports::bus`, one file a bus, and the way from the store's outbox to them.
+//! Event buses (port `orlop_core::ports::bus`), one in each module, and publishing what waits in a store's outbox.
 
 pub mod local;
 #[cfg(feature = "nats")]

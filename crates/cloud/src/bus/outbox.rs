@@ -1,5 +1,5 @@
-//! From the store's outbox to the bus: published in the order of their ids, deleted when that is confirmed. Owns one pass;
-//! when the next one comes is the server's.
+//! Publishing the events of a store's outbox: in the order of their ids, each deleted once the bus has confirmed it. Owns one pass; the
+//! server decides when to call it.
 
 use orlop_core::error::Problem;
 use orlop_core::id::Epoch;

@@ -89,7 +89,7 @@ fn is_virtual(name: &str, document: &Value) -> bool {
     !(name.to_ascii_lowercase().contains("baremetal") || name.starts_with("reservation:") || is_host || is_bare)
 }
 
-/// Runs of letters and digits, in small letters.
+/// Runs of letters and digits, in lower case.
 fn words(text: &str) -> Vec<String> {
     let parts = text.split(|ch: char| !ch.is_ascii_alphanumeric());
     parts.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()

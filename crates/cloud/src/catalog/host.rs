@@ -147,7 +147,7 @@ pub enum Origin {
     Hidden,
 }
 
-/// What can be had.
+/// What is available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalogue {
     /// Where it comes from.

@@ -256,7 +256,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The images that will do, the best first: stage A by name, stage B by size. At most 40.
+/// The images that are accepted, the best first: stage A by name, stage B by size. At most 40.
 #[must_use]
 pub fn candidates<'a>(images: &'a [Image], wanted: &Wanted<'_>) -> Vec<&'a Image> {
     let named = images.iter().filter_map(|image| Some((image, Name::of(image)?)));

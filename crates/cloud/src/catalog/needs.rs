@@ -1,4 +1,4 @@
-//! What is looked for in a catalogue: requirements with the user's overrides, which win over rules and advice, also downwards.
+//! What is looked for in a catalogue: the requirements of a repository, with what the user sets instead of them, higher or lower.
 
 use orlop_core::hardware::Arch;
 use orlop_core::hardware::gpu::Vendor;
@@ -36,7 +36,7 @@ pub struct GpuNeed {
     pub cuda: Option<Version>,
     /// The compute capability that code is compiled for, at least.
     pub capability: Option<Version>,
-    /// Whether cards too old for present libraries will do.
+    /// Whether cards too old for present libraries are accepted.
     pub legacy: bool,
 }
 
@@ -57,28 +57,28 @@ pub struct Needs {
     pub features: Vec<Feature>,
 }
 
-/// What the user says.
+/// What the user sets in place of the requirements; none: as the requirements say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// `--cpu`.
+    /// Hardware threads.
     pub cores: Option<u32>,
-    /// `--ram`, in GiB.
+    /// Memory in GiB.
     pub ram_gib: Option<u32>,
-    /// `--disk`, in GB.
+    /// Disk in GB.
     pub disk_gb: Option<u32>,
-    /// `--gpu`, how many cards.
+    /// Number of GPU cards.
     pub gpu_count: Option<u32>,
-    /// `--vram`, in GB.
+    /// Memory of one card in GB.
     pub vram_gb: Option<u32>,
-    /// `--gpu-vendor`.
+    /// Vendor of the cards.
     pub gpu_vendor: Option<Vendor>,
-    /// `--no-gpu`.
+    /// No GPU is needed, whatever the requirements say.
     pub no_gpu: bool,
-    /// `--allow-legacy-gpu`.
+    /// Whether cards too old for present libraries are accepted.
     pub allow_legacy: bool,
-    /// `--arch`.
+    /// The CPU architecture.
     pub arch: Option<Arch>,
-    /// `--without`, special hardware that is done without.
+    /// Required special hardware that is not needed after all.
     pub without: Vec<Feature>,
 }
 

@@ -1,4 +1,4 @@
-//! What can be had of a catalogue in a window: hosts by type, how many are free, since when and at what rate.
+//! What is available of a catalogue in a window: hosts by type, how many are free, since when and at what rate.
 //! Owns the counting; whether a host is free is `window`'s.
 
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
 //! Inputs on their way into a pod: all of them are there, byte for byte, before the command starts. Owns the order
-//! of that and what is said of one that cannot be had.
+//! of that and what is said of one that is not available.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};

@@ -1,7 +1,7 @@
-//! The artifact helper, a program in a pod: it fetches inputs before the command starts, runs the command, keeps its outputs,
-//! and leaves a report. Where files go and what a report means is decided by the operator, which made the pod.
+//! The artifact helper, a program in a Kubernetes pod: it fetches inputs before the command starts, runs the command, stores its outputs,
+//! and writes a report. The operator, which made the pod, decides where files go and what a report means.
 //!
-//! Its orders come from one environment variable. Secrets are neither reported nor passed to the command.
+//! Its orders come from one environment variable: see [`orlop_core::helper`]. Secrets are neither reported nor passed to the command.
 
 mod command;
 mod fetch;

@@ -14,7 +14,7 @@ use super::client::why;
 /// The longest wait an answer can ask for.
 const PATIENCE: u64 = 24 * 60 * 60;
 
-/// An artifact cannot be had.
+/// An artifact is not available.
 pub(super) fn unavailable(class: Class, message: impl Into<String>) -> Problem {
     Problem::new(class, message).with_reason("ArtifactUnavailable")
 }

@@ -1,5 +1,5 @@
-//! The HTTP client of all adapters, and downloads of artifacts over it (port [`Download`]). Owns redirects, limits and times; what the bytes mean
-//! is the consumer's. Headers of a source are sent to its own host only, and never appear in a message.
+//! The HTTP client of all adapters, and downloads of artifacts by it (port [`Download`]). Owns redirects, limits and time limits. Headers of
+//! a source are sent to its own host only, and never appear in a message.
 
 mod client;
 mod error;

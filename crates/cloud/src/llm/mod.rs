@@ -1,5 +1,5 @@
-//! Advice by a model over an OpenAI-compatible endpoint. Owns the exchange, its limits and
-//! its record; what is asked and what an answer may change stands in `analyze`. Every failure is a warning, never an error.
+//! Advice by a language model over an OpenAI-compatible endpoint. Owns the requests, their limits and a record of the answers; the
+//! questions, and what an answer may change, are in [`analyze::advice`](crate::analyze::advice). A failure is a warning, never an error.
 
 mod advise;
 mod client;

@@ -1,8 +1,8 @@
-//! Logs of the fleet's attempts, written by the server that leads: in files of a folder or in the database that
-//! servers share. Owns what a log is, and who is woken when one grows; never decides what is dropped before it gets here.
+//! Logs of the fleet's attempts, which the leading server writes: in files of a folder, or in the database that servers share. Wakes
+//! readers when a log grows; never drops anything itself.
 //!
-//! A position in a log is the sequence number of a chunk, which counts over all streams of an attempt. What a chunk says was
-//! lost before it (`gap`) is kept and shown.
+//! A position in a log is the sequence number of a chunk, which counts over all streams of an attempt. A chunk may say that output was lost
+//! before it (`gap`); that is stored and shown.
 
 mod folder;
 mod index;

@@ -1,5 +1,5 @@
-//! OpenStack services and sites of leased machines that speak it, such as Chameleon. Owns what their answers mean, the ports
-//! to them, credentials, and requests as values; only `client` sends anything.
+//! OpenStack services, and sites with leased machines that use them, such as Chameleon. Owns the meaning of their answers, the ports to them,
+//! credentials, and requests as values; only `client` sends anything.
 
 pub mod classify;
 #[cfg(feature = "openstack")]

@@ -1,9 +1,9 @@
 //! The outbox log of a worker: acceptances, starts, ends and output of attempts are written to disk before they go to the
 //! server, and released when the server acknowledges them.
 //!
-//! Two journals, so that output in plenty holds nothing else: control entries (`c*.seg`), which are never dropped and
-//! have room set aside for a full disk, and output (`l*.seg`), of which beyond a bound the oldest of the attempt with
-//! the most goes and leaves a gap. An entry that is acknowledged is released, a segment without needed entries removed.
+//! There are two journals, so that much output does not delay anything else: control entries (`c*.seg`), which are never dropped and have
+//! reserved space for a full disk, and output (`l*.seg`). Beyond a limit, the oldest output of the attempt with the most is dropped and
+//! leaves a gap. An entry that is acknowledged is released, a segment without needed entries removed.
 //!
 //! What an attempt was accepted with and how it started stay until its end is acknowledged, so that an agent that starts
 //! again knows what its predecessor ran.

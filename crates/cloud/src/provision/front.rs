@@ -1,5 +1,5 @@
-//! Machines for a program that needs some, such as a scheduler, over plan, saga and stored deployments.
-//! Owns no rule of theirs; its own is that a machine whose worker may still work is not removed.
+//! The provisioner as one value, for programs that need machines, such as a scheduler: it plans, makes, observes and removes
+//! deployments. A machine whose worker may still run jobs is not removed.
 //!
 //! ```
 //! # #[cfg(feature = "testing")]
@@ -119,7 +119,7 @@ pub enum Gone {
     Removed(Box<Saga>),
 }
 
-/// Gives machines, looks after them and takes them back.
+/// Plans, makes, observes and removes machines of one site.
 pub struct Provisioner {
     deployments: DeploymentStore,
     cloud: Cloud,
@@ -153,7 +153,7 @@ impl Provisioner {
         Self { deployments: DeploymentStore::new(folder), cloud, clock, around, site, project_id, fleet }
     }
 
-    /// Looks at the site and plans; makes nothing. The nonce has to be another one for each machine.
+    /// Asks the site what is free and plans; makes nothing. The nonce must differ for each machine.
     ///
     /// # Errors
     /// Nothing fits or is free, something is missing, or the site cannot be asked.
@@ -174,7 +174,7 @@ impl Provisioner {
         Ok(Planned { plan, order, nonce: nonce.to_owned() })
     }
 
-    /// Makes what was planned, or goes on with it where it was begun before.
+    /// Makes the planned machine, or goes on where an earlier call was interrupted.
     ///
     /// # Errors
     /// The journal cannot be written; nothing was asked for that is not written down.
@@ -197,7 +197,7 @@ impl Provisioner {
         Ok(apply(&hands, planned.order.clone(), &planned.nonce, Vec::new()).await?)
     }
 
-    /// Compares what should be there with what is; nothing if nobody knows the deployment.
+    /// Compares the deployment with what exists at the site, and gives its state; none for an unknown deployment.
     ///
     /// # Errors
     /// The journal cannot be read, believed or written.

@@ -42,7 +42,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// What could not be had lately, from its file; a file that is missing or damaged holds nothing.
+/// What was not available lately, from its file; a file that is missing or damaged holds nothing.
 #[must_use]
 pub fn read_failed(path: &Path, now: Time) -> Vec<FailedOffering> {
     let mut text = String::new();
@@ -53,7 +53,7 @@ pub fn read_failed(path: &Path, now: Time) -> Vec<FailedOffering> {
     all.into_iter().filter(|failed| failed.until > now).take(MAX_ENTRIES).collect()
 }
 
-/// Adds something that could not be had to a file. Blocks.
+/// Adds something that was not available to a file. Blocks.
 ///
 /// # Errors
 /// What the file system says.

@@ -1,5 +1,5 @@
-//! From requirements to a leased server. Owns the plan, the marks, the journal's form and the saga, all
-//! pure; `drive` carries the saga out over ports.
+//! Leasing a server: from requirements to a plan ([`plan`]), and from a plan to a running server ([`saga`], carried out by `drive`).
+//! `front::Provisioner` puts all of it together. Everything but `drive`, `front` and stored files is pure.
 
 pub mod confirm;
 #[cfg(feature = "openstack")]

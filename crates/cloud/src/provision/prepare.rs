@@ -113,7 +113,7 @@ pub fn prepare(
     })
 }
 
-/// Whether what is offered can be had at a site, where perhaps nothing is reserved.
+/// Whether what is offered is available at a site, where perhaps nothing is reserved.
 ///
 /// # Errors
 /// It needs a lease, and there is nobody to lease from.
@@ -131,7 +131,7 @@ pub fn check_leases(offerings: &[PlannedOffering], seen: &Seen) -> Result<(), Fa
     ))
 }
 
-/// What is for virtual machines only, or cannot be had for them.
+/// What is for virtual machines only, or is not available for them.
 fn check_machines(choices: &[Choice], seen: &Seen, options: &DeploymentOptions) -> Result<(), Failure> {
     let has_groups = !options.groups.is_empty() || options.ssh_from.is_some();
     if has_groups && !choices.iter().any(Choice::is_vm) {

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of what is kept that are read.
 const MAX_KEPT: u64 = 64 << 20;
 
-/// Why the description cannot be had.
+/// Why the description is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReferenceError {
@@ -94,7 +94,7 @@ impl Reference {
     /// The hardware of a site. Whether it is free is unknown, for its hosts have no ids of reservations here.
     ///
     /// # Errors
-    /// The site has no description, or it cannot be had.
+    /// The site has no description, or it is not available.
     pub async fn catalogue(&self, site: &str, keep: Keep, now: Time) -> Result<Catalogue, ReferenceError> {
         let known = site_named(site).filter(|known| !known.virtual_machines);
         let name = known.ok_or_else(|| ReferenceError::Site(site.to_owned()))?.name;

@@ -105,7 +105,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// What happens next.
+    /// The class of the error, by which a caller decides what to do next.
     #[must_use]
     pub const fn class(&self) -> Class {
         match self {

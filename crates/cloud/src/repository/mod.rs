@@ -1,5 +1,5 @@
-//! Repositories: where one may come from, which of its files are read, and how much of them.
-//! Owns the rules and, behind the feature `git`, the two ways to obtain one. Never executes or writes what it reads.
+//! Repositories: where they may come from, which of their files are read, and how much of them. With the feature `git`, also the two ways
+//! to get one: `git` and `folder`. Never executes or writes what it reads.
 
 pub mod address;
 #[cfg(feature = "git")]

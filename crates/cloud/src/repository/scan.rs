@@ -20,7 +20,7 @@ pub const MAX_FILE_BYTES: usize = 64 * 1024;
 pub const MAX_LOCK_BYTES: usize = 1024 * 1024;
 /// Bytes that are read of one source: what it imports stands at its beginning.
 pub const MAX_SOURCE_BYTES: usize = 12 * 1024;
-/// A file beyond this is not opened at all: a blob is unpacked as a whole before its first byte can be had.
+/// A file beyond this is not opened at all: a blob is unpacked as a whole before its first byte is available.
 pub const MAX_BLOB_BYTES: u64 = 64 * 1024 * 1024;
 /// Parts a path may have to be read.
 const DEPTH: usize = 3;

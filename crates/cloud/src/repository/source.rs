@@ -1,5 +1,12 @@
-//! What a user may name as a repository. Owns the reading and refusal of
-//! addresses; never opens one.
+//! Addresses of repositories: which are read, and which are refused. Opens none of them.
+//!
+//! ```
+//! use orlop_cloud::repository::source::{Allow, Source};
+//! let source = Source::parse("https://GitHub.com/orlop/orlop.git", Allow::default())?;
+//! assert_eq!(source.short_name(), "orlop");
+//! assert!(Source::parse("http://github.com/orlop/orlop", Allow::default()).is_err());
+//! # Ok::<(), orlop_cloud::repository::source::Refusal>(())
+//! ```
 
 use std::fmt;
 use std::path::PathBuf;
@@ -112,7 +119,7 @@ impl Source {
         }
     }
 
-    /// The address in one spelling, so that the same repository has the same name: host in small letters, no port of
+    /// The address in one spelling, so that the same repository has the same name: host in lower case, no port of
     /// the protocol, no `/` and no `.git` at the end.
     #[must_use]
     pub fn normalised(&self) -> String {

@@ -1,5 +1,5 @@
-//! Running attempts on one machine. Owns the port between the emulation of a `batch/v1` Job and what really runs its
-//! pods: processes or containers.
+//! Running attempts on one machine: a `batch/v1` Job is emulated ([`job`]), and its pods run as processes or containers (the port
+//! [`pod::PodRuntime`]). [`local::LocalSubstrate`] puts both together.
 
 mod blocking;
 pub mod confidential;

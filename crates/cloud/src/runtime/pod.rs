@@ -1,5 +1,5 @@
-//! What one pod of an attempt is and the port that runs it. A pod is a sequence of init containers and one main
-//! container; the Job emulation above decides how many pods an attempt has and what their ends mean.
+//! A pod of an attempt, and the port that runs it. A pod is a sequence of init containers and one main container; the emulation of Jobs
+//! ([`job`](super::job)) decides how many pods an attempt has and what their ends mean.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,7 +68,7 @@ pub struct PodPlan {
     pub active_deadline: Option<Duration>,
     /// Further groups of all containers: `fsGroup` and `supplementalGroups`.
     pub further_groups: Vec<u32>,
-    /// Namespaces of the host it shares; only with `--allow-privileged`.
+    /// Namespaces of the host it shares; only where the [policy](super::plan::TemplatePolicy) allows privileges.
     pub host_namespaces: HostNamespaces,
     /// Host name inside, where one is asked for and the runtime can give it.
     pub hostname: Option<String>,
@@ -198,7 +198,7 @@ pub struct Mount {
 /// How a pod ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodExit {
-    /// What became of it.
+    /// How it ended.
     pub result: PodResult,
     /// Its containers that terminated, init containers first.
     pub containers: Vec<ContainerExit>,
@@ -208,7 +208,7 @@ pub struct PodExit {
     pub ended_at: Time,
 }
 
-/// What became of a pod.
+/// How a pod ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum PodResult {
@@ -225,7 +225,7 @@ pub enum PodResult {
     Cancelled,
     /// Somebody else deleted it.
     Gone,
-    /// No trace of it, or only of a part: its machine or its keeper died.
+    /// There is no trace of it, or only of a part: its machine or its supervisor died.
     Lost,
 }
 
@@ -286,7 +286,7 @@ pub trait PodRuntime: Send + Sync + 'static {
     /// Transient when it cannot be reached now.
     async fn stop(&self, key: &PodKey, directory: &std::path::Path, grace: Duration) -> Result<(), Problem>;
 
-    /// Stops the clock of a pod (`on`), or lets it go on.
+    /// Freezes a pod (`on`), so that its time limit stands still, or lets it go on.
     ///
     /// # Errors
     /// Transient when it cannot be reached now.

@@ -35,7 +35,7 @@ fn purpose(tenant: &TenantName, name: &str, version: u32) -> String {
 }
 
 impl SealedSecrets {
-    /// The secrets in a store. New ones are sealed with `key`; what was sealed with one of the `older` keys still opens.
+    /// The secrets in a store. New ones are encrypted with `key`; those encrypted with one of the `older` keys can still be read.
     #[must_use]
     pub fn new(store: Arc<dyn FleetReads>, key: SealingKey, older: Vec<SealingKey>) -> Self {
         let keys = std::iter::once(key).chain(older).collect();

@@ -1,5 +1,5 @@
 //! Files of checksummed entries, appended one after the other: the outbox of a worker, the journals of attempts under a
-//! supervisor, logs and their indexes. Owns the form of such a file and where a torn one ends; never knows what an entry means.
+//! supervisor, logs and their indexes. Owns the form of such a file and finds the end of a file whose last entry is incomplete; does not know what an entry means.
 //!
 //! ```text
 //! 8 bytes that name the kind and the version of its entries; then for each entry:

@@ -1,4 +1,4 @@
-//! Stores behind the ports of the flow journal and of the fleet, one folder a database.
+//! Databases for the journal of flows (port `orlop_core::ports::journal`) and the fleet's store (port `orlop_core::ports::fleet_store`).
 
 #[cfg(all(feature = "fleet", any(feature = "sqlite", feature = "postgres")))]
 mod fleet;

@@ -37,7 +37,7 @@ pub struct Advised {
     pub gpu_memory_gb: Option<u32>,
     /// Whether CUDA is needed.
     pub cuda: bool,
-    /// The system, in small letters.
+    /// The system, in lower case.
     pub os_type: Option<String>,
     /// Its version.
     pub os_version: Option<String>,
@@ -56,7 +56,7 @@ pub struct Advised {
 pub enum Pick {
     /// By its index.
     Index(usize),
-    /// By its name, in small letters and without an id behind it.
+    /// By its name, in lower case and without an id behind it.
     Name(String),
 }
 

@@ -20,9 +20,9 @@ pub(super) enum Use {
 
 /// An image by its parts.
 struct Name {
-    /// Registry and path, in small letters.
+    /// Registry and path, in lower case.
     path: String,
-    /// The tag, in small letters.
+    /// The tag, in lower case.
     tag: String,
 }
 

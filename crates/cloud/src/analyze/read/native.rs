@@ -141,7 +141,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    /// Takes in a line in small letters; whether it was an option or a condition and says nothing itself.
+    /// Takes in a line in lower case; whether it was an option or a condition and says nothing itself.
     fn line(&mut self, small: &str) -> bool {
         if let Some((name, off)) = option(small) {
             if self.options.len() < 1000 {

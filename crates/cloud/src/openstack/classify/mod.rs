@@ -75,7 +75,7 @@ impl Call {
     }
 }
 
-/// What happens next.
+/// The class of the error, by which a caller decides what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Meaning {

@@ -106,7 +106,7 @@ impl Settings {
     }
 }
 
-/// The host of an address, in small letters; nothing if it has none.
+/// The host of an address, in lower case; nothing if it has none.
 #[must_use]
 pub fn host_of(address: &str) -> Option<String> {
     url::Url::parse(address).ok()?.host_str().map(str::to_ascii_lowercase)

@@ -39,13 +39,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether another server can be had.
+    /// Whether another server is available.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.instances.1.is_none_or(|most| self.instances.0 < most)
     }
 
-    /// Whether a virtual machine of so many threads and GiB can be had.
+    /// Whether a virtual machine of so many threads and GiB is available.
     #[must_use]
     pub fn has_room_for(&self, threads: u32, ram_gib: u32) -> bool {
         let has =

@@ -58,7 +58,7 @@ pub trait Surroundings: Send + Sync {
         Elsewhere::default()
     }
 
-    /// Something cannot be had for a while.
+    /// Something is not available for a while.
     fn remember(&self, _failed: &FailedOffering) {}
 
     /// Whether somebody wants it to stop.

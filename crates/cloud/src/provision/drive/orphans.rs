@@ -22,7 +22,7 @@ pub struct Orphan {
 /// nobody's.
 ///
 /// # Errors
-/// A list cannot be had: half of them would look like all.
+/// A list is not available: half of them would look like all.
 pub async fn orphans(cloud: &Cloud, project_id: &str) -> Answered<Vec<Orphan>> {
     let (leases, servers, addresses, groups, keys) = tokio::join!(
         cloud.reservations.leases(),

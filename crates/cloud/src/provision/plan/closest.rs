@@ -1,4 +1,4 @@
-//! `--accept-closest`: what a type has in place of the numbers it misses. Owns that exchange and the words that tell it; a
+//! The closest type where none fits: what it has in place of the numbers it misses. Owns that exchange and the words that tell it; a
 //! card, its maker and the architecture are never given up.
 
 use super::Request;

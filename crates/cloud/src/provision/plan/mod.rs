@@ -1,5 +1,22 @@
-//! The plan: which offerings, in which order, with which image, when, for how long and at what cost.
-//! Owns the joining of requirements, catalogue and what the user says; creates nothing and needs no credentials.
+//! Plans: which types of servers to try, in which order, with which image, when, for how long and at what cost. Made of the requirements of
+//! a repository, a catalogue and the wishes of the user; creates nothing and needs no credentials.
+//!
+//! ```
+//! use orlop_cloud::analyze::{FileKind, analyze};
+//! use orlop_cloud::catalog::embedded;
+//! use orlop_cloud::provision::plan::{Request, World, plan};
+//! use orlop_cloud::repository::{Scan, ScannedFile};
+//! let (path, text) = ("README.md", "# Tuning\n\nRequires a GPU with at least 24 GB of memory.\n");
+//! let file = ScannedFile { path: path.into(), kind: FileKind::of(path).ok_or("a known kind")?, text: text.into() };
+//! let analysis = analyze(&Scan { files: vec![file], ..Scan::default() });
+//!
+//! let catalogue = embedded();
+//! let world = World { catalogue: &catalogue, allocations: None, images: None };
+//! let request = Request { sites: vec!["uc".into(), "tacc".into()], ..Request::new("2026-12-01T08:00:00Z".parse()?) };
+//! let plan = plan(&analysis, &world, &request)?;
+//! assert!(plan.best().is_some_and(|offering| offering.site == "uc" || offering.site == "tacc"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod closest;
 mod deployment;
@@ -31,36 +48,36 @@ pub use error::PlanError;
 pub use machines::MachineKind;
 pub use saved::{BadPlan, MAX_PLAN, SavedPlan, Stale, digest};
 
-/// What the user says about a plan.
+/// What the user asks of a plan.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Sites in the order of preference.
     pub sites: Vec<String>,
-    /// Sites that were named too and are not planned at.
+    /// Further sites that were named and are left out of this plan.
     pub others: Vec<String>,
-    /// What wins over the rules.
+    /// What the user sets in place of the requirements.
     pub overrides: Overrides,
-    /// `--os TYPE:VERSION`.
+    /// The operating system; none: as the requirements say.
     pub os: Option<Os>,
-    /// `--image`, by name or id.
+    /// The image, by name or id; none: one is chosen by the operating system.
     pub image: Option<String>,
-    /// `--node-type`.
+    /// The type of host or virtual machine; none: any that fits.
     pub node_type: Option<String>,
-    /// `--kind`.
+    /// Whether hosts, virtual machines or both are looked for.
     pub kind: MachineKind,
-    /// `--flavor` of virtual machines, by name or id.
+    /// The flavor of virtual machines, by name or id; none: any that fits.
     pub flavor: Option<String>,
     /// Whether virtual machines are reserved too; if not, they are there until they are removed.
     pub reserve: bool,
-    /// Whether a virtual machine will do where no host does.
+    /// Whether a virtual machine is taken where no host fits.
     pub vm_fallback: bool,
-    /// `--lease-duration`, in hours.
+    /// Length of the lease in hours; none: by the rules.
     pub hours: Option<u32>,
     /// Hours that were advised; they count where the user says nothing, and are shortened to fit a budget.
     pub advised_hours: Option<u32>,
     /// Images that were advised, by id, the best first; they count where they are admissible.
     pub preferred_images: Vec<String>,
-    /// `--max-lifetime`, in hours.
+    /// The longest lease that is allowed, in hours; none: that of the site.
     pub max_hours: Option<u32>,
     /// The start, with the delay, rounded up to a minute.
     pub start: Timestamp,
@@ -68,20 +85,20 @@ pub struct Request {
     pub within: SignedDuration,
     /// What is kept free before and after.
     pub margin: SignedDuration,
-    /// What comes first.
+    /// What decides between types that fit.
     pub prefer: Prefer,
-    /// `--max-su`.
+    /// Budget in service units; none: no limit.
     pub max_su: Option<u64>,
-    /// `--accept-closest`: where nothing fits, the numbers that are missed give way to what the closest type has.
+    /// Whether the closest type is taken where nothing fits, with the numbers that it has.
     pub accept_closest: bool,
-    /// `--max-attempts`: offerings that are kept.
+    /// The most types of servers in the plan that are tried one after the other.
     pub attempts: usize,
-    /// `--wait-for-capacity`: what fits and is taken is kept too, behind the rest, and does not count as an attempt.
+    /// Whether types without free servers are in the plan too, after all others and not counted in `attempts`, to wait for them.
     pub waits: bool,
 }
 
 impl Request {
-    /// The defaults, from a start on.
+    /// The defaults, for a lease that begins at `start`.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
         Self {

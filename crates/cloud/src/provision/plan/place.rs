@@ -26,7 +26,7 @@ pub(super) fn check_sites(request: &Request, catalogue: &Catalogue) -> Result<()
     Ok(())
 }
 
-/// Live data wins: where a site itself lists no host that can be reserved, nothing can be had, whatever a table says.
+/// Live data wins: where a site itself lists no host that can be reserved, nothing is available, whatever a table says.
 pub(super) fn check_hosts(request: &Request, catalogue: &Catalogue) -> Result<(), PlanError> {
     let is_bare = |site: &String| catalogue.at(site).next().is_none();
     let wants_host = |site: &String| !machines::wants_vm(request, catalogue, site);

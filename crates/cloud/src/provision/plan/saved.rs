@@ -44,10 +44,10 @@ pub struct SavedPlan {
     /// The fleet that its machine joins.
     #[serde(default)]
     pub join: Option<Join>,
-    /// `--max-lifetime`, in hours.
+    /// The longest lease that is allowed, in hours.
     #[serde(default)]
     pub max_lifetime_h: Option<u32>,
-    /// `--idle-stop`, in seconds.
+    /// Seconds without a job after which the machine is removed.
     #[serde(default)]
     pub idle_stop_s: Option<u64>,
 }

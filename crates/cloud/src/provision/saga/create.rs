@@ -256,7 +256,7 @@ impl Saga {
         self.intend(creation, now);
     }
 
-    /// Remembers that the present choice cannot be had.
+    /// Remembers that the present choice is not available.
     pub(super) fn remember(&mut self, why: &str, lasts: Duration, now: Time) {
         let Some(choice) = self.choice() else { return };
         let failed = FailedOffering {

@@ -256,7 +256,7 @@ pub enum Answer {
 pub enum Effect {
     /// Write this down; it has to be durable before the next.
     Record(Entry),
-    /// Remember that something cannot be had.
+    /// Remember that something is not available.
     Remember(FailedOffering),
     /// Keep the text of a console beside the journal.
     KeepConsole(String),
@@ -373,7 +373,7 @@ impl Failure {
     }
 }
 
-/// Something that could not be had, and for how long it is not tried again.
+/// Something that was not available, and for how long it is not tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedOffering {
     /// The site.

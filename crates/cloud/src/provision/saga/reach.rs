@@ -162,7 +162,7 @@ impl Saga {
         }
     }
 
-    /// A console that cannot be had, or shows no keys yet, holds nothing up.
+    /// A console that is not available, or shows no keys yet, holds nothing up.
     pub(super) fn on_host_keys(&mut self, since: Time, answer: &Answer, now: Time) {
         let host_keys = match answer {
             Answer::Console(Some(text)) => hostkey::of_console(text),

@@ -211,7 +211,7 @@ impl Saga {
         self.failure.as_ref().is_some_and(|failure| failure.reason().is_about_capacity())
     }
 
-    /// Nothing that was planned can be had: each choice is asked for again only once it was seen to be free.
+    /// Nothing that was planned is available: each choice is asked for again only once it was seen to be free.
     pub(super) fn nothing_is_free(&mut self) {
         for choice in &mut self.order.choices {
             choice.taken = true;

@@ -59,7 +59,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The limits: 120 s, 10 s for looking through it, 200 MiB.
+    /// The default limits: 120 s, 10 s for looking through it, 200 MiB.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self {

@@ -24,7 +24,7 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// From variables: `https_proxy`, else `all_proxy`, and `no_proxy`, in small letters before large ones.
+    /// From variables: `https_proxy`, else `all_proxy`, and `no_proxy`, lower case before upper case.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| {
             let set = |name: &str| variable(name).filter(|value| !value.trim().is_empty());

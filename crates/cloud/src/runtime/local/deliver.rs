@@ -99,7 +99,7 @@ pub(super) async fn check<R: PodRuntime + ?Sized>(
 /// container gets them, where one is named. `failed` is called with every error after which an artifact is fetched again.
 ///
 /// # Errors
-/// Reason ArtifactUnavailable when one cannot be had; Invalid when there is no place for it.
+/// Reason ArtifactUnavailable when one is not available; Invalid when there is no place for it.
 pub(super) async fn deliver<R: PodRuntime + ?Sized>(
     inner: &Inner<R>,
     inputs: &[ArtifactDelivery],

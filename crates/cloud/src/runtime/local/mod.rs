@@ -1,5 +1,5 @@
-//! Attempts on one machine, whatever runs their pods. Owns the run directory, the adoption of what an earlier process
-//! left, the delivery and collection of artifacts and the machine's capacity; what runs a pod is the runtime's.
+//! Attempts on one machine, whatever runs their pods. Owns the run directory, the adoption of attempts that an earlier process started,
+//! the delivery and collection of artifacts, and the capacity of the machine; a [`PodRuntime`](super::pod::PodRuntime) runs the pods.
 //!
 //! Below the run directory lie
 //!
@@ -9,8 +9,8 @@
 //! * `logs/<instance>/<attempt>.out` and `.err`;
 //! * `volumes/<claim>/`, `configmaps/<name>/<key>`, `resources/` with the owners of both.
 //!
-//! Every record is whole or absent, and stands before the act it announces. So a process that was killed anywhere is
-//! followed by one that reads the records, asks the runtime under the same key, and goes on.
+//! Every record is whole or absent, and is written before what it announces is done. So when a process was killed anywhere, the next one
+//! reads the records, asks the runtime under the same key, and goes on.
 
 mod attempt;
 mod collect;

@@ -35,7 +35,7 @@ pub struct LocalOptions {
 }
 
 impl LocalOptions {
-    /// A run directory on this machine as it is, nothing further allowed.
+    /// Options with a run directory: all resources of this machine, no privileges, and no further directories.
     #[must_use]
     pub fn new(run_dir: impl Into<PathBuf>) -> Self {
         let memory = Path::new(MEMORY_DIR);
@@ -52,7 +52,7 @@ impl LocalOptions {
     }
 }
 
-/// What a substrate stands on besides its runtime.
+/// What a substrate uses beside its runtime.
 #[derive(Clone)]
 pub struct LocalPorts {
     /// Store of artifacts.

@@ -26,10 +26,25 @@ use crate::runtime::plan::{JobTemplate, TemplatePolicy};
 use crate::runtime::pod::{PodKey, PodRuntime};
 use crate::runtime::volume::prepare::undeletable;
 
-/// Runs attempts on this machine: pods by `R`, records, volumes, logs and artifacts below one run directory, which is
-/// one flow's.
+/// A substrate that runs attempts on this machine: pods by the runtime `R`; records, volumes, logs and artifacts in one run directory,
+/// which is for one flow.
 ///
-/// Dropping it leaves its pods running; the next one opened on the directory finds them.
+/// Dropping it leaves its pods running; the next one that opens the directory finds them.
+///
+/// ```no_run
+/// # async fn f() -> Result<(), orlop_core::error::Problem> {
+/// # #[cfg(all(feature = "docker", feature = "artifact"))] {
+/// use std::sync::Arc;
+/// use orlop_cloud::artifact::{CasStore, Limits};
+/// use orlop_cloud::runtime::docker::{DockerOptions, DockerRuntime};
+/// use orlop_cloud::runtime::local::{LocalOptions, LocalPorts, LocalSubstrate};
+/// let runtime = Arc::new(DockerRuntime::connect(DockerOptions::default()).await?);
+/// let store = Arc::new(CasStore::open("/srv/run-1", Limits::default())?);
+/// let substrate = LocalSubstrate::open(runtime, LocalOptions::new("/srv/run-1"), LocalPorts::new(store))?;
+/// # drop(substrate);
+/// # }
+/// # Ok(()) }
+/// ```
 pub struct LocalSubstrate<R: PodRuntime + ?Sized> {
     inner: Arc<Inner<R>>,
     /// Held as long as this process works on the directory.

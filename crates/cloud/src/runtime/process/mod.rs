@@ -1,8 +1,24 @@
-//! Pods as processes of this machine, as the flow contract describes local processes.
+//! Pods as processes of this machine.
 //!
-//! A *supervisor* keeps the pods: a process that outlives the host that started it, runs the containers of each pod one after the
-//! other, enforces their limits, captures their output and writes down how they ended. It is a hidden role of the program that embeds
-//! the runtime: [`RoleProgram`] says how to start it, and that program calls [`supervisor::main`].
+//! A *supervisor* runs the pods: a process that outlives the host that started it, runs the containers of each pod one after the
+//! other, enforces their limits, captures their output and records how they ended. It is a hidden role of your own program:
+//! [`RoleProgram`] says with which arguments your program is started as supervisor, and `main` then calls [`supervisor::main`]:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use orlop_cloud::runtime::process::{ProcessRuntime, RoleProgram, supervisor};
+//!
+//! fn main() -> ExitCode {
+//!     if std::env::args().nth(1).as_deref() == Some("__supervisor") {
+//!         return supervisor::main();
+//!     }
+//!     let path = std::env::current_exe().expect("this program has a path");
+//!     let pods = ProcessRuntime::new(RoleProgram { path, args: vec!["__supervisor".into()] });
+//!     // `pods` is a `PodRuntime`: hand it to `LocalSubstrate::open`, or call `start` and `wait` with plans of pods.
+//!     drop(pods);
+//!     ExitCode::SUCCESS
+//! }
+//! ```
 //!
 //! # At most one execution
 //! A pod is run by the supervisor that makes the claim on the pod's directory, and a claim is made once (`record`). It is

@@ -37,7 +37,7 @@ pub struct LogChunk {
     pub gap: Option<LogGap>,
 }
 
-/// What became of all output.
+/// How much of all output was delivered or dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogTotals {
     /// Bytes kept.
@@ -78,7 +78,7 @@ pub struct AttemptEnd {
     pub usage: Usage,
     /// What it wrote into its file of outputs.
     pub outputs: BTreeMap<String, String>,
-    /// What became of its output.
+    /// How much of its output was delivered or dropped.
     pub log: LogTotals,
     /// All of standard output, where it is short and there is nothing else; then there are no chunks.
     #[serde(with = "bytes")]

@@ -46,6 +46,24 @@ pub enum Access {
 
 /// A journal of flows in one SQLite file.
 ///
+/// ```
+/// use orlop_cloud::store::sqlite::{Access, SqliteJournal};
+/// use orlop_core::ports::journal::FlowRecord;
+/// use orlop_core::prelude::*;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let folder = tempfile::tempdir()?;
+/// let journal = SqliteJournal::open(folder.path().join("flows.db"), Access::Host).await?;
+/// let flow = JobFlow::new("nightly", FlowSpec::new([Step::new("a")]));
+/// let record = FlowRecord { uid: "6d0d7a5e".into(), flow, created_at: Time::EPOCH, options: serde_json::Value::Null };
+/// journal.create(&record).await?;
+/// assert_eq!(journal.list().await?[0].name, "nightly");
+/// # journal.close().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok(()) }
+/// ```
+///
 /// A call whose future is dropped may still be carried out. Dropping the journal waits for calls under way; in
 /// asynchronous code [`SqliteJournal::close`] does so without blocking.
 pub struct SqliteJournal {

@@ -16,7 +16,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a sentence in small letters.
+    /// The kind of a sentence in lower case.
     pub(super) fn of(small: &str) -> Self {
         let has = |phrases: &[&str]| phrases.iter().any(|phrase| small.contains(phrase));
         if has(&["naively", "naïvely", "full reproduction", "fully reproduce", "full replication", "in theory"]) {

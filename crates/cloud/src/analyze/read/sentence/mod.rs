@@ -42,7 +42,7 @@ const WISH: [&str; 24] = [
     "fine-tunes",
 ];
 
-/// How much a sentence in small letters binds, if it counts at all.
+/// How much a sentence in lower case binds, if it counts at all.
 pub(super) fn strength(small: &str) -> Option<Strength> {
     let begins = |words: &[&str]| {
         words.iter().any(|word| {
@@ -156,7 +156,7 @@ fn denies_gpu(small: &str) -> bool {
     plain.iter().any(|phrase| denied(phrase)) || !small.contains("gpu") && on_cpu.iter().any(|phrase| denied(phrase))
 }
 
-/// A number or a word in small letters, or a single mark.
+/// A number or a word in lower case, or a single mark.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Token<'a> {
     Number(f64),

@@ -191,7 +191,7 @@ impl Cutter {
         (self.totals, Vec::new())
     }
 
-    /// What became of the output so far.
+    /// How much of the output was delivered or dropped so far.
     #[must_use]
     pub const fn totals(&self) -> LogTotals {
         self.totals
