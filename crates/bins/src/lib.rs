@@ -1,8 +1,17 @@
-//! Orlop as a library: the facade over its crates, and the hosts of its programs.
+//! Orlop as a library: all its crates under one name, durable flows of functions, and the hosts that drive the engines.
 //!
-//! Without features it is [`core`] alone. `durable` brings the engine as `dag`, the adapters as `cloud`, the host that drives a
-//! flow with a journal as `host::flow`, and flows of functions as `durable`; `run` adds processes as `host::local`, `fleet` brings
-//! `scheduler`, `kube` brings `k8s`.
+//! | to do this | begin here | feature |
+//! |---|---|---|
+//! | run async functions as durable flows | `durable::Durable` | `durable` |
+//! | run the steps of a manifest in a way of your own | `host::flow::FlowHost` with a substrate | `durable` |
+//! | run the steps of a manifest as processes or containers | `host::local::LocalSetup` | `run`, `docker` |
+//! | run a fleet's server or worker inside a program | `host::scheduler`, `host::worker` | `fleet` |
+//! | work with flows of a Kubernetes cluster | `k8s::client::FlowClient` | `kube` |
+//! | check a substrate of your own | `conformance` | `testing` |
+//!
+//! The other crates are modules here: [`core`] always, `dag` and `cloud` with `durable`, `scheduler` with `fleet`, `k8s` with `kube`.
+//! The modules `cli`, `program`, `api`, `view` and `telemetry` are the parts of the program `orlop`. They are public for its own tests
+//! and binaries, and change more often than the rest.
 //!
 #![cfg_attr(feature = "durable", doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]

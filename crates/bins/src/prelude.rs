@@ -1,5 +1,13 @@
-//! What most programs name that run flows: `use orlop::prelude::*;`. The types of `orlop_core` and `orlop_dag` are among it;
-//! `Step` is the step of a spec, that of functions is [`durable::Step`](crate::durable::Step).
+//! The names that most programs need which run flows: `use orlop::prelude::*;`. It includes the preludes of `orlop_core` and
+//! `orlop_dag`. `Step` is the step of a manifest; the step of a flow of functions is [`durable::Step`](crate::durable::Step).
+//!
+//! ```
+//! use orlop::prelude::*;
+//! let functions = Functions::new();
+//! let step = Step::new("build").after(["fetch"]);
+//! assert_eq!(step.dependencies, ["fetch"]);
+//! # drop(functions);
+//! ```
 
 pub use crate::durable::{Durable, Flow, Functions, Running, StepContext, StepError};
 pub use crate::host::flow::{FlowCommand, FlowHost, HostParts, Submission};

@@ -1,7 +1,7 @@
-//! The fleet's REST interface: who may call, what they may see, and how it is said.
+//! The REST interface of the fleet's server: its routes, the rights of callers, and the form of answers.
 //!
-//! Every route stands in one table (`table`) with the role it needs; one function (`serve`) leads every request through the
-//! same layers, so that a route cannot be reached around them.
+//! All routes are in one table (`table`) with the role that each needs. One function (`serve`) passes every request through the same
+//! layers of authentication, limits and logs, so that no route can be reached without them.
 
 pub mod auth;
 mod body;

@@ -36,13 +36,13 @@ impl<F> Hosted<F>
 where
     F: Fn(&Case) -> BoxFuture<'_, Result<Ground, String>> + Send + Sync,
 {
-    /// A harness whose attempts run `/bin/sh` of `image`; `ground` gives each case its own place.
+    /// A harness whose attempts run `/bin/sh` of `image`; `ground` gives each case a substrate and a journal of its own.
     pub fn new(image: impl Into<String>, ground: F) -> Self {
         Self { image: image.into(), runs_scripts: true, ground }
     }
 }
 
-/// A harness over the in-memory double, which plays what each case teaches it.
+/// A harness over the substrate in memory, which imitates the steps of each case.
 #[must_use]
 pub fn scripted() -> Hosted<impl Fn(&Case) -> BoxFuture<'_, Result<Ground, String>> + Send + Sync> {
     fn ground(case: &Case) -> BoxFuture<'_, Result<Ground, String>> {

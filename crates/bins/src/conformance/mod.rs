@@ -1,7 +1,17 @@
-//! The flows that every substrate must run with the same step outcomes: the conformance suite of the design.
+//! Flows that every substrate must run with the same outcome of each step: a conformance suite for a substrate of your own.
 //!
-//! A case says what its steps do twice: as a shell script, for substrates that run programs, and as a play, for the
-//! in-memory double.
+//! Each case says in two ways what its steps do: as a shell script, for substrates that run programs, and as a script for
+//! [`ScriptedSubstrate`](orlop_core::testing::ScriptedSubstrate), the substrate in memory. [`Hosted::new`] makes a harness for any
+//! substrate and journal.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! use orlop::conformance::{all, check, scripted};
+//! let harness = scripted(); // the substrate in memory
+//! let case = &all()[0];
+//! assert_eq!(check(&harness, case).await, Vec::<String>::new());
+//! # }
+//! ```
 
 mod case;
 mod cases;
@@ -14,13 +24,13 @@ pub use case::{Case, Control, Expectation, Trigger};
 pub use cases::all;
 pub use hosted::{Ground, Hosted, scripted};
 
-/// Drives a flow on a substrate from submission to its end.
+/// Runs a flow on a substrate from its submission to its end.
 #[async_trait]
 pub trait Harness: Send + Sync {
     /// Image whose `/bin/sh` runs the scripts; ignored where there are no images.
     fn image(&self) -> &str;
 
-    /// Whether the flows' scripts really run; the double only plays.
+    /// Whether the scripts of the flows really run; the substrate in memory only imitates them.
     fn runs_scripts(&self) -> bool;
 
     /// Runs a case and gives the final status with every step record.

@@ -128,8 +128,8 @@ impl Draft {
     }
 }
 
-/// A step of a flow of functions. It can be given to other steps, which then take its value; the value of a finished flow is
-/// asked for by it.
+/// A step of a flow of functions. Pass it to other steps as an input, which then get its value, and to
+/// [`Running::output`](super::Running::output) to get its value from a started flow.
 pub struct Step<O> {
     pub(super) draft: Shared,
     /// The name of its flow.
@@ -178,7 +178,7 @@ impl<O> Step<O> {
         &self.name
     }
 
-    /// Waits for another step of which it takes no value, such as an approval.
+    /// Waits for another step without taking its value, such as an approval.
     #[must_use]
     pub fn after<P>(self, step: &Step<P>) -> Self {
         let name = step.name.to_string();
@@ -186,7 +186,7 @@ impl<O> Step<O> {
         self.change(|spec| spec.after([name]))
     }
 
-    /// Is tried again when it fails; its delays are at most 30 days.
+    /// Tries it again when it fails, by this policy; delays are at most 30 days.
     #[must_use]
     pub fn retry(self, policy: RetryPolicy) -> Self {
         self.change(|spec| spec.retry(policy))
@@ -233,7 +233,7 @@ impl<O> Step<O> {
         self.drafted(|step| step.finally = true)
     }
 
-    /// The same step for those that go on without its value.
+    /// The same step as an input that may be missing: `None` where it failed or did not run.
     #[must_use]
     pub fn optional(&self) -> Step<Option<O>> {
         self.retyped(true)

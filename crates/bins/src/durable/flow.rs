@@ -26,8 +26,8 @@ impl Flow {
 
     /// Adds a step: a function with the values it takes. It runs when all steps among `inputs` have succeeded.
     ///
-    /// Its value is kept as JSON of at most 256 KiB, and read back from it: what JSON does not tell apart, such as `Some(None)` and
-    /// `None` or `NaN` and `None`, the next step does not either. The function is called again under the same [`StepContext::key`] when it
+    /// Its value is stored as JSON of at most 256 KiB and read back from it. So values that are the same in JSON, such as `Some(None)` and
+    /// `None`, or `NaN` and `None`, are the same to the next step. The function is called again under the same [`StepContext::key`] when it
     /// failed and may be retried, or when the program ended while it ran.
     pub fn step<I, O, F, R>(&self, name: &str, inputs: I, function: F) -> Step<O>
     where
@@ -81,14 +81,14 @@ impl Flow {
         self
     }
 
-    /// Limits the time of the whole flow from its start, in whole seconds, rounded up; times without a program count.
+    /// Limits the time of the whole flow from its start, rounded up to whole seconds; time while no program runs it counts too.
     #[must_use]
     pub fn deadline(self, limit: Duration) -> Self {
         self.draft.lock().deadline = Some(limit);
         self
     }
 
-    /// How often a step may be lost with its program before it counts as failed; 100 without this.
+    /// How often a step may be interrupted by the end of its program before it counts as failed; 100 without this.
     #[must_use]
     pub fn crash_limit(self, losses: u32) -> Self {
         self.draft.lock().crashes = Some(losses);

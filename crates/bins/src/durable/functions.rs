@@ -44,7 +44,7 @@ impl Drop for Counted {
     }
 }
 
-/// What an attempt knows of itself.
+/// The context of an attempt: its idempotency key, its number, and whether it should end.
 #[derive(Clone, Debug)]
 pub struct StepContext {
     key: AttemptKey,
@@ -71,8 +71,8 @@ impl StepContext {
         self.key.item
     }
 
-    /// Completes once the attempt is to end, since its time is up or the flow is stopped. After the grace of its step its
-    /// future is dropped; without one at once.
+    /// Completes once the attempt should end, because its time limit is over or the flow is stopped. Its future is dropped after the
+    /// [grace](super::Step::grace) of the step, at once without one.
     pub async fn cancelled(&self) {
         let mut cancelled = self.cancelled.clone();
         // Without its sender nobody can cancel it.
@@ -82,7 +82,7 @@ impl StepContext {
     }
 }
 
-/// What an attempt gives: texts by the names of its outputs.
+/// The outputs of an attempt, as texts by their names.
 pub type FunctionOutputs = BTreeMap<String, String>;
 
 /// A function of a step.
@@ -191,9 +191,9 @@ fn exited(mut end: AttemptEnd, exit_code: i32) -> AttemptEnd {
     end
 }
 
-/// Steps as functions of this program, each by the name of its step.
+/// A substrate that runs the steps of a flow as functions of this program, found by the name of the step.
 ///
-/// [`Durable`](super::Durable) makes one for each flow; a host of one's own takes it as any other substrate:
+/// [`Durable`](super::Durable) makes one for each flow. A [`FlowHost`](crate::host::flow::FlowHost) takes it as any other substrate:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -22,7 +22,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Functions capture what they need, such as a client: clone it for each of them.
+//! A function can capture what it needs, such as a client; clone it for each function.
 //!
 //! ```
 //! # use orlop::durable::Flow;
@@ -41,7 +41,7 @@
 //! they are asked twice. Steps can be [retried](Step::retry), [skipped](Step::when), run [for each item](Flow::each) of a list,
 //! [wait for a person](Flow::approval), or run [after everything else](Step::finally).
 //!
-//! It stands on [`host::flow`](crate::host::flow): the same engine, journal and rules as everywhere.
+//! A flow of functions runs on the same engine, journal and rules as all other flows: see [`host::flow`](crate::host::flow).
 
 mod draft;
 mod error;

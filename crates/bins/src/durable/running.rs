@@ -19,8 +19,8 @@ use crate::host::flow::{FlowCommand, HostHandle};
 /// How a host ended, once it has.
 pub(super) type HostEnd = Option<Result<FlowStatus, Problem>>;
 
-/// A flow that was started. It goes on whether or not somebody holds this; with the program it ends, and goes on under the
-/// next one that starts it under the same id.
+/// A flow that was started. It runs on when this value is dropped. When the program ends it stops, and goes on when a program starts it
+/// again under the same id.
 #[derive(Clone)]
 pub struct Running {
     pub(super) id: Arc<str>,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Running {
 }
 
 impl Running {
-    /// What it was started as: `<name of the flow>/<id>`.
+    /// The name of the flow and the id it was started under: `<name>/<id>`.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -51,7 +51,7 @@ impl Running {
         }
     }
 
-    /// Waits until the flow has ended, well or badly: see its `phase`.
+    /// Waits until the flow has ended, and gives its status. Whether it succeeded is in its `phase`.
     ///
     /// # Errors
     /// When its journal can no longer be written; [`Error::NotRunning`] when it was left as it is by

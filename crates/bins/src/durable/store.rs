@@ -22,7 +22,7 @@ use super::running::{HostEnd, Running};
 use super::value::INPUT;
 use crate::host::flow::{FlowHost, HostParts, Keep, Submission, options};
 
-/// Durable flows of functions of this program, with their journal.
+/// A journal of durable flows of functions. [The module](crate::durable) has an example. Clones share the journal.
 #[derive(Clone)]
 pub struct Durable(Arc<Inner>);
 
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Durable {
 }
 
 impl Durable {
-    /// Opens the journal in a SQLite file, or creates it; its folder exists. One program at a time.
+    /// Opens the journal in a SQLite file, or creates it; its folder must exist. Only one program at a time can have it open.
     ///
     /// # Errors
     /// Conflict while another program has it open; Denied without rights to the file; Capacity when the disk is full; Fatal when
@@ -58,21 +58,22 @@ impl Durable {
         Ok(Self::with_journal(Arc::new(SqliteJournal::open(path, Access::Host).await?)))
     }
 
-    /// Takes any journal.
+    /// Uses any journal, such as one in memory for tests or one of your own.
     #[must_use]
     pub fn with_journal(journal: Arc<dyn FlowJournal>) -> Self {
         let starting = std::array::from_fn(|_| tokio::sync::Mutex::default());
         Self(Arc::new(Inner { journal, running: Mutex::default(), starting, open: tokio::sync::RwLock::default() }))
     }
 
-    /// A flow without steps yet, of a name that tells it from other flows of the same journal: lower case letters, digits and
+    /// A flow without steps yet. The name must differ from those of other flows in the journal and has lower case letters, digits and
     /// `-`.
     #[must_use]
     pub fn flow(&self, name: &str) -> Flow {
         Flow { durable: self.clone(), name: Arc::from(name), draft: Shared::default() }
     }
 
-    /// Ids of the flows of a name that have not ended: those to [start](Flow::start) again after a restart; their input is kept.
+    /// Ids of the flows with a name that have not ended, which a program [starts](Flow::start) again after a restart; their input is
+    /// stored.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -83,8 +84,8 @@ impl Durable {
         Ok(ids.collect())
     }
 
-    /// Deletes what is kept of a flow that does not run here, whether or not it has ended; its id can be used again then. One that
-    /// is not there is fine.
+    /// Deletes a stored flow that does not run here, whether or not it has ended; its id can be used again then. Does nothing where there
+    /// is none.
     ///
     /// # Errors
     /// Conflict while the flow runs here; when the journal cannot be written.
@@ -103,8 +104,8 @@ impl Durable {
         Ok(self.0.journal.delete(&uid).await?)
     }
 
-    /// Leaves all flows as they are and waits until nothing of them runs here; what ran is dropped, and runs again when its flow
-    /// is started again. The journal stays open as long as a [`Durable`] or [`Flow`] of it exists.
+    /// Stops running all flows, without ending them, and waits until none runs here. Functions that run are dropped; they run again when
+    /// their flow is started again. The journal stays open as long as a [`Durable`] or [`Flow`] of it exists.
     pub async fn close(&self) {
         let _alone = self.0.open.write().await;
         let running: Vec<Running> = self.lock().values().cloned().collect();
@@ -161,7 +162,7 @@ impl Drop for Driving {
     }
 }
 
-/// A flow of functions, to be started under any number of ids.
+/// A flow of functions, which can be started any number of times, each under an id of its own.
 #[derive(Clone)]
 pub struct Flow {
     pub(super) durable: Durable,
@@ -176,8 +177,8 @@ impl std::fmt::Debug for Flow {
 }
 
 impl Flow {
-    /// Starts the flow under an id, or goes on with it: the same id is the same run, also after the program was killed. A flow
-    /// that goes on has the retries and limits that it was started with.
+    /// Starts the flow under an id, or goes on with the one of that id, also after the program was killed. A flow that goes on has the
+    /// retries and limits that it was first started with.
     ///
     /// # Errors
     /// Invalid when the flow breaks a rule, such as two steps of one name; Conflict when the id was started with other steps;

@@ -196,7 +196,7 @@ impl<'de> Deserializer<'de> for Present {
     }
 }
 
-/// What a step takes: nothing, what a step gave, the input of the flow, or several of these as a tuple.
+/// The inputs of a step: `()` for none, a step, the input of the flow, or a tuple of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing that a step takes",
     note = "give `()`, a reference to a step or to the input of the flow, or a tuple of up to six of these"

@@ -1,4 +1,5 @@
-//! Hosts: what drives the engines against a real world.
+//! Hosts, the programs around the engines: a host tells an engine what happens, stores it, and carries out what the engine decides.
+//! [`flow`] is the host of one flow; the other modules are those of one machine, of a fleet's server and workers, and of Kubernetes.
 
 #[cfg(all(unix, feature = "fleet"))]
 pub mod client_token;

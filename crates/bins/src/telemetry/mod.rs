@@ -1,4 +1,4 @@
-//! What the programs tell about themselves: lines of a log, metrics and traces. Decides nothing.
+//! Logs, metrics and traces of the programs. Decides nothing.
 
 #[cfg(any(feature = "fleet", feature = "kube"))]
 pub mod metrics;

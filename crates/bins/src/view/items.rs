@@ -1,4 +1,4 @@
-//! Items of fan-outs beside the names of their instances: `tests-i3 (3.9)`.
+//! The items of fan-outs, shown beside the names of their instances: `tests-i3 (3.9)` is the instance for the item `3.9`.
 
 use std::collections::BTreeMap;
 

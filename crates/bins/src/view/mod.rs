@@ -1,4 +1,4 @@
-//! What people see: graphs and tables as text. Pure: everything comes in as a value and goes out as a string.
+//! Texts for people: graphs and tables of flows. Pure: values in, text out.
 
 pub mod graph;
 pub mod items;

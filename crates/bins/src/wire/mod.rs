@@ -1,10 +1,10 @@
-//! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC. Never decides
-//! where a job runs, and never keeps anything.
+//! The protocol of the fleet, by which a scheduler server, its workers and its clients talk over gRPC. Never decides where a job runs, and
+//! stores nothing.
 //!
-//! Messages are the generated ones ([`v1`]), checked once when they arrive; specifications are read when
-//! their frame is applied. [`attempt`], [`frame`] and [`status`] read ids, states
-//! and times out of them; what clients and registrations say has a form of its own in [`artifact`], [`job`], [`query`] and
-//! [`worker`]. [`grpc`] has the services and callers, [`session`] what makes frames arrive exactly once, [`identity`] who is who.
+//! Messages are the generated types of [`v1`], which are checked once when they arrive. [`attempt`], [`frame`] and [`status`] read ids,
+//! states and times out of them; requests of clients and registrations of workers have types of their own in [`artifact`], [`job`],
+//! [`query`] and [`worker`]. [`grpc`] has the services and clients, [`session`] delivers frames exactly once and in order, and
+//! [`identity`] has tokens and certificates.
 
 pub mod artifact;
 pub mod attempt;

@@ -15,7 +15,7 @@ pub enum AdmissionDecision {
     },
 }
 
-/// Lets flows begin.
+/// Decides when a flow may begin.
 #[async_trait]
 pub trait Admission: Send {
     /// The next verdict. After [`AdmissionDecision::Wait`] the next call returns when there is news.

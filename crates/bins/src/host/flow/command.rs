@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ledger::{entry, plan_of, replay, summary, unjournaled};
 
-/// What somebody wants of a flow.
+/// A command to a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "camelCase")]
 #[non_exhaustive]
@@ -48,7 +48,7 @@ pub enum FlowCommand {
     },
     /// End because another flow of the same key takes its place.
     Replace,
-    /// Take a cancelled attempt that does not end for gone: nothing of it runs any more.
+    /// Confirm that nothing runs any more of a cancelled attempt whose end is not reported.
     ConfirmGone {
         /// The step, or an instance of a fan-out.
         step: String,

@@ -8,7 +8,7 @@ use orlop_dag::attempt::{self, Unresolved};
 use orlop_dag::params::config_map_value;
 use serde_json::Value;
 
-/// Where ConfigMaps are that the flow does not create itself.
+/// Reads ConfigMaps that the flow does not create itself.
 #[async_trait]
 pub trait ConfigMaps: Send + Sync {
     /// A ConfigMap with its `data` and `binaryData`, or none.

@@ -13,11 +13,11 @@ use super::work::Done;
 use super::{FlowHost, Left, TIDY};
 
 impl FlowHost {
-    /// Drives the flow until it has ended, or there is another reason to leave.
+    /// Drives the flow until it has ended, or there is another reason to return.
     ///
     /// # Errors
-    /// When the journal can no longer be written or the gate not be asked. What was written stays, what runs goes on, and
-    /// another host can take over.
+    /// When the journal can no longer be written, or the admission fails. What was stored stays, what runs goes on, and another host can take
+    /// over.
     pub async fn run(&mut self) -> Result<Left, Problem> {
         let beginning = std::mem::take(&mut self.beginning);
         self.carry_out(beginning);

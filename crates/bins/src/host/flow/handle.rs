@@ -39,7 +39,7 @@ pub(super) enum Request {
     Detach,
 }
 
-/// A way to give orders to a host and to watch it.
+/// Sends commands to a host and watches its flow.
 #[derive(Clone)]
 pub struct HostHandle {
     requests: mpsc::Sender<Request>,
@@ -48,7 +48,7 @@ pub struct HostHandle {
 }
 
 impl HostHandle {
-    /// Gives an order; returns once it is written down and in force. False: the host has gone.
+    /// Sends a command; returns once it is stored and in force. False: the host has ended.
     ///
     /// # Errors
     /// When it does not fit, or cannot be written down.
@@ -60,7 +60,7 @@ impl HostHandle {
         answered.await.unwrap_or(Ok(false))
     }
 
-    /// Tells the host to leave: the flow goes on under the next one.
+    /// Tells the host to stop; the flow goes on under the next host.
     pub async fn detach(&self) {
         // A host that has gone needs no telling.
         drop(self.requests.send(Request::Detach).await);

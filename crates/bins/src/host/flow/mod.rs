@@ -1,5 +1,5 @@
-//! The host of one flow: it tells the engine what happens, writes that down first, and has a substrate do what the engine
-//! asks for. Never decides what may run and never runs anything itself.
+//! The host of one flow: it stores what happens in a journal, tells the engine, and lets a substrate do what the engine asks for. It never
+//! decides what may run and runs nothing itself.
 //!
 //! A host writes an event before it acts on it. After a crash the next host replays what was written, carries out again
 //! what may have been lost, adopts what runs, and goes on: no attempt runs twice.
@@ -75,10 +75,10 @@ use work::Work;
 /// Where the answer to an order goes.
 type Answer = tokio::sync::oneshot::Sender<Result<bool, Problem>>;
 
-/// What becomes of an attempt that has ended, on the substrate, once its end is written down.
+/// What happens on the substrate with an attempt that has ended, once its end is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// It is deleted when the flow or its template says so.
+    /// It is deleted when the flow or its template says so (`jobRetention`, `ttlSecondsAfterFinished`).
     #[default]
     AsAsked,
     /// It is deleted at once: nobody needs it any more.
@@ -87,7 +87,7 @@ pub enum Keep {
     Everything,
 }
 
-/// What a host works with.
+/// The parts and settings of a host.
 #[derive(Clone)]
 pub struct HostParts {
     /// Where attempts run.
@@ -98,19 +98,19 @@ pub struct HostParts {
     pub configs: Arc<dyn ConfigMaps>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Starts that may be under way at once.
+    /// The most attempts that are being started at the same time.
     pub starts: usize,
-    /// Whether the host leaves when nothing but a person can make the flow go on.
+    /// Whether [`FlowHost::run`] returns when only a person can make the flow go on.
     pub leave_when_paused: bool,
     /// What becomes of attempts that have ended.
     pub keep: Keep,
-    /// Notices a slow watcher may be behind before it misses some; they take room from the beginning, 130 bytes each.
+    /// How many notices are buffered for a slow listener before it misses some. Each takes 130 bytes, allocated at the start.
     pub notices: usize,
 }
 
 impl HostParts {
-    /// A substrate and a journal; the rest as most hosts have it: no further ConfigMaps, the clock of the machine, 16 starts
-    /// at once, waiting for people, what is left of attempts as the flow asks.
+    /// A substrate and a journal, with defaults otherwise: no further ConfigMaps, the clock of this machine, 16 starts at once, waiting for
+    /// people, and ended attempts deleted as the flow asks.
     #[must_use]
     pub fn new(substrate: Arc<dyn Substrate>, journal: Arc<dyn FlowJournal>) -> Self {
         Self {
@@ -126,19 +126,19 @@ impl HostParts {
     }
 }
 
-/// Why a host stopped.
+/// Why [`FlowHost::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Left {
-    /// The flow is terminal.
+    /// The flow has ended.
     Ended,
     /// Only a person can make the flow go on, and the host was asked not to wait for one.
     Paused,
-    /// The host was asked to leave; the flow goes on under the next one.
+    /// The host was told to stop; the flow goes on under the next host.
     Detached,
 }
 
-/// The host of one flow.
+/// The host of one flow. [The module](self) has an example.
 pub struct FlowHost {
     parts: HostParts,
     flow: JobFlow,
@@ -159,8 +159,8 @@ pub struct FlowHost {
 }
 
 impl FlowHost {
-    /// Submits a flow: checks it, writes it down and begins it. `first` are events given to the engine before all else, such
-    /// as imports and approvals.
+    /// Submits a flow: checks it, stores it and begins it. `first` are events for the engine before all others, such as results imported
+    /// from an earlier flow ([`orlop_dag::repeat`]) and approvals; usually empty.
     ///
     /// # Errors
     /// When the flow breaks a rule of [`orlop_dag::manifest::validate`] or has no plan, a parameter has no value, or the journal
@@ -183,7 +183,7 @@ impl FlowHost {
         Ok(host)
     }
 
-    /// Goes on with a flow whose last host is gone.
+    /// Goes on with a stored flow whose last host has ended.
     ///
     /// # Errors
     /// When there is no such flow, or what is stored of it cannot be read.
@@ -227,12 +227,12 @@ impl FlowHost {
         }
     }
 
-    /// Sets who says when the flow may begin; without one it begins at once.
+    /// Sets what decides when the flow may begin; without this it begins at once.
     pub fn set_admission(&mut self, admission: Box<dyn Admission>) {
         self.admission = Some(admission);
     }
 
-    /// A handle to give orders and to watch by.
+    /// A handle to send commands to the host and to watch the flow while it runs.
     #[must_use]
     pub fn handle(&self) -> HostHandle {
         self.desk.handle()

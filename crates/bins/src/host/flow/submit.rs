@@ -28,9 +28,9 @@ pub struct Submission {
     pub parameters: BTreeMap<String, String>,
     /// Unique id, a random UUID of version 4.
     pub uid: String,
-    /// Live attempts allowed.
+    /// The most attempts that may run at once; none: no limit.
     pub max_live: Option<u32>,
-    /// What the program around the host keeps.
+    /// Data of the program around the host, which the journal stores with the flow.
     pub driver: serde_json::Value,
 }
 

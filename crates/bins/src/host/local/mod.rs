@@ -1,4 +1,4 @@
-//! A run on this machine put together: directory, journal, artifact store, runtime, substrate.
+//! The substrate of runs on this machine, put together from a run directory, an artifact store and the runtimes of processes and containers.
 
 mod by_image;
 mod configs;

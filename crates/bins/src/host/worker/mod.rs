@@ -1,5 +1,5 @@
-//! The worker agent: takes attempts from a scheduler server, runs them on this machine, and tells what becomes of them
-//!. Owns the agent as a whole; what happens in it is in its parts:
+//! The worker agent: takes attempts from a scheduler server, runs them on this machine, and reports their results.
+//! Owns the agent as a whole; its parts are:
 //!
 //! | part | owns |
 //! |---|---|

@@ -13,7 +13,7 @@ use orlop_core::id::{TenantName, WorkerId};
 use super::machine::Offer;
 use crate::telemetry::trace::Tracer;
 
-/// Choices for an agent.
+/// Options of an agent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AgentOptions {
