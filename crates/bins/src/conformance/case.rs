@@ -13,8 +13,6 @@ use serde_json::{Map, Value, json};
 pub struct Case {
     /// Name, also of the flow.
     pub name: &'static str,
-    /// The rules that it checks.
-    pub rules: &'static str,
     /// Values of flow parameters given at submission.
     pub parameters: BTreeMap<String, String>,
     /// What is done to the flow while it runs, in order.

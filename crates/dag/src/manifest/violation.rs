@@ -53,9 +53,8 @@ pub struct Excerpt {
 pub struct Violation {
     /// Whether it refuses the manifest.
     pub severity: Severity,
-    /// Code of the rule it breaks, such as `V6`, `R35` or `1.2`, to tell violations apart in programs; `syntax` or `limit` where the text
-    /// itself is wrong.
-    pub rule: &'static str,
+    /// What kind of fault it is, to tell findings apart in programs.
+    pub code: Code,
     /// Path of the field, as the manifest names it.
     #[serde(serialize_with = "as_text")]
     pub path: FieldPath,
