@@ -2,8 +2,9 @@
 //! fleet's own workers: GPUs by name, memory or slice, trusted execution environments (TEE), CPU architectures and labels.
 //!
 //! A request goes this way: [`HardwareInput`] (as users write it) → [`HardwareRequirements`] (defaults filled in) → [`Resolved`]
-//! (known products) → [`Placement`] (labels, resources, tolerations and devices as one substrate names them). [`merge`](merge()) joins a
-//! placement with what a pod asks for itself; [`Placement::check`] tells whether a machine fits, and why not.
+//! (known products) → [`Placement`](placement::Placement) (labels, resources, tolerations and devices as one substrate names them).
+//! [`merge`](merge::merge) joins a placement with what a pod asks for itself; [`Placement::check`](placement::Placement::check) tells
+//! whether a machine fits, and why not.
 //!
 //! ```
 //! use orlop_core::hardware::{HardwareInput, Resources, Substrate, Tables, place, resolve};
