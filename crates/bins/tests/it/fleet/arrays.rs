@@ -282,7 +282,8 @@ fn a_submit_that_comes_too_fast_waits_as_the_server_says() {
 /// The commands of the page about arrays, as a reader runs them.
 #[test]
 fn the_example_of_an_array_in_the_documents_works() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md")).expect("the page");
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/jobs-and-arrays.md"))
+        .expect("the page");
     let (_, section) = page.split_once("## Arrays\n").expect("the section");
     let (_, block) = section.split_once("```sh\n").expect("its commands");
     let (commands, _) = block.split_once("```").expect("their end");

@@ -27,7 +27,8 @@ pub(super) fn database(name: &str) -> Option<[String; 2]> {
 
 /// The flags with which the book starts each of two servers.
 fn recipe(programs: &Programs, url: &str) -> Vec<String> {
-    let book = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md")).expect("the book");
+    let book = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/high-availability.md"))
+        .expect("the book");
     let line = book.lines().find_map(|line| line.strip_prefix("orlop scheduler --store-url ")).expect("its line");
     let (database, rest) = line.split_once(' ').expect("flags");
     assert_eq!(database, "\"$DATABASE\"");

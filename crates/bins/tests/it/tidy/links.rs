@@ -11,10 +11,10 @@ const FIRST: &str = "README.md";
 const LINES: usize = 150;
 /// What a reader of README gets to with one click.
 const ONE_CLICK: [(&str, &str); 10] = [
-    ("install, first flow", "docs/start.md"),
-    ("fleet", "docs/fleet.md"),
-    ("cluster", "docs/operator.md"),
-    ("provisioner", "docs/provisioner.md"),
+    ("install, first flow", "docs/start/flow.md"),
+    ("fleet", "docs/start/fleet.md"),
+    ("cluster", "docs/start/cluster.md"),
+    ("provisioner", "docs/start/server.md"),
     ("library use", "docs/library.md"),
     ("performance", "docs/performance.md"),
     ("exit codes", "docs/reference/exit-codes.md"),
