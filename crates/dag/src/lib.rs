@@ -23,6 +23,7 @@
 
 pub mod approval;
 pub mod attempt;
+mod code;
 pub mod depends;
 pub mod engine;
 pub mod gate;

@@ -63,9 +63,14 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
 /// Reads all flows of a text, planned; warnings are in the report.
 ///
 /// # Errors
-/// Everything wrong with it.
+/// Everything wrong with it, under strict limits every warning too.
 pub(super) fn load(name: &str, text: &str, limits: Limits) -> Result<(Vec<Loaded>, Report), Report> {
-    definitions(name, text, limits, TextLimits::large())
+    let strict = limits.strict;
+    let (flows, Report { violations }) = definitions(name, text, limits, TextLimits::large())?;
+    if strict && !violations.is_empty() {
+        return Err(Report { violations: violations.strict() });
+    }
+    Ok((flows, Report { violations }))
 }
 
 /// The flows of a file that a command takes: all of them, or the one of a name where there are several. Warnings are reported.

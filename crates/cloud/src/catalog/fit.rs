@@ -286,7 +286,7 @@ fn message(asked: &Needs, relaxed: &Needs, variants: &[&Variant]) -> String {
         };
         let (most, site) = largest(&of_vendor);
         if most == 0 {
-            return format!("no type has a card of {}", gpu.vendor);
+            return format!("none of the types that are looked at has a GPU of {}", gpu.vendor);
         }
         if most < gpu.memory_gb {
             let cards = gpu.memory_gb.div_ceil(most.max(1));

@@ -8,7 +8,7 @@ use super::path::FieldPath;
 use super::report::Report;
 use super::validate::{Limits, validate};
 use super::violation::{FieldPart, Severity, Violation, Violations};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::plan::{Plan, PlanError, PlanErrors};
 
 impl From<PlanError> for Violation {

@@ -12,7 +12,7 @@ use super::schema::{Expected, Walk};
 use super::source::Node;
 use super::validate::{Limits, validate};
 use super::violation::{FieldPart, Severity, Violation, Violations};
-use crate::manifest::code::Code;
+use crate::code::Code;
 
 /// Names of other tools for fields of steps.
 const ALIASES: &[(&str, &str)] = &[

@@ -1,7 +1,6 @@
 //! Manifests: the YAML or JSON that users write, read into typed objects and checked by every rule that needs no running flow, with
 //! the line and column of each error. Owns this way and all messages on it; never reads a file, a clock or a store itself.
 
-mod code;
 pub(crate) mod data;
 mod decode;
 mod graph;
@@ -22,7 +21,7 @@ mod tests;
 mod validate;
 mod violation;
 
-pub use code::Code;
+pub use crate::code::Code;
 pub use graph::checked;
 pub use jobflow::read_object;
 pub use path::{FieldPath, ParsePathError, Path, Segment};

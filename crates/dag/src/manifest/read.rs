@@ -13,7 +13,7 @@ use super::source::{Node, Source, TextLimits};
 use super::validate::Limits;
 use super::violation::{Severity, Violations, shown};
 use super::{jobflow, pipeline};
-use crate::manifest::code::Code;
+use crate::code::Code;
 
 /// Options of [`read`].
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::violation::{Excerpt, Severity, Violation, Violations};
-use crate::manifest::code::Code;
+use crate::code::Code;
 
 /// Everything that is wrong with a file. Its `Display` form shows each violation with the line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::testing::{flow, lines};
 use super::*;
-use crate::manifest::code::Code;
+use crate::code::Code;
 
 fn report(text: &str) -> String {
     match read("flow.yaml", text, &Options::new(Limits::kubernetes())) {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use super::code::Code;
 use super::path::{FieldPath, Path};
+use crate::code::Code;
 
 /// The most violations of one severity that a list keeps; further ones are only counted.
 pub const KEPT: usize = 100;
@@ -205,6 +205,15 @@ impl Violations {
         }
         self.count_unkept(Severity::Error, errors);
         self.count_unkept(Severity::Warning, warnings);
+    }
+
+    /// The same with every warning as an error.
+    pub fn strict(mut self) -> Self {
+        for violation in &mut self.list {
+            violation.severity = Severity::Error;
+        }
+        self.errors += std::mem::take(&mut self.warnings);
+        self
     }
 
     /// Drops kept violations that do not hold.

@@ -10,8 +10,8 @@ use orlop_core::spec::step::{InputParameter, Step};
 
 use super::graph::{Edge, EdgeList, Graph};
 use super::{FailureMeaning, FanOut, Plan, Policy, StepPlan};
+use crate::code::Code;
 use crate::depends::{self, Depends};
-use crate::manifest::Code;
 use crate::params::Path;
 use crate::when::{self, Condition, Parameters, Scope, Secrecy, Steps};
 

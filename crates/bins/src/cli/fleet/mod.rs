@@ -60,7 +60,7 @@ pub(super) enum Fleet {
     Workers(workers::WorkersArgs),
     /// Let a worker finish its jobs and leave
     Drain(workers::DrainArgs),
-    /// Limits of tenants: show, set, usage
+    /// Limits of tenants: get, set, usage
     #[command(subcommand, arg_required_else_help = true)]
     Quota(quota::Verb),
     /// Artifacts: list those of jobs, get and put files

@@ -41,7 +41,7 @@ impl Explained {
             parts.push(format!("{position} of its class before it"));
         }
         parts.extend(reported.obstacle.as_ref().map(obstacle));
-        if reported.blocked_since.is_some() {
+        if reported.blocked_since.is_some() && !reported.state.is_terminal() {
             parts.push("it fits nowhere now".to_owned());
         }
         parts.extend(reported.gang.as_ref().map(ToString::to_string));

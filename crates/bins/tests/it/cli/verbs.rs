@@ -90,6 +90,23 @@ fn validate_reads_folders_both_forms_and_all_documents_for_every_target() {
 }
 
 #[test]
+fn every_warning_is_an_error_under_strict() {
+    let bench = Bench::new();
+    let text = "name: odd\nsteps: [{name: n, job_spec: {command: [echo, 'y']}}]\n";
+    let file = bench.file("odd.yaml", text).display().to_string();
+    let plain = bench.orlop(&["flow", "validate", &file]);
+    assert!(plain.code == 0 && plain.out.contains("warning[syntax]"), "{}", plain.out);
+    let strict = bench.orlop(&["flow", "validate", &file, "--strict"]);
+    assert!(
+        strict.code == 3 && strict.out.contains("error[syntax]") && strict.out.contains("1 error"),
+        "{}",
+        strict.out
+    );
+    let run = bench.orlop(&["run", &file, "--target", "process", "--strict"]);
+    assert!(run.code == 3 && run.err.contains("error[syntax]"), "{} {}", run.code, run.err);
+}
+
+#[test]
 fn graphs_of_files_and_runs_have_four_forms() {
     let bench = Bench::new();
     let file = bench.flow("dag", &json!({"steps": [step("a", "true"), after(step("b", "false"), &["a"])]}));

@@ -79,7 +79,7 @@ fn sites_keep_their_order_and_other_sites_are_suggested() {
     let needs = card(80);
     let question = Question { needs: &needs, sites: &sites, asked: asked(), prefer: Prefer::Fit };
     let error = rank(&question, &embedded(), None).unwrap_err();
-    insta::assert_snapshot!(error, @"no type has a card of nvidia; fits at tacc (gpu_h100), uc (compute_gigaio), uc (gpu_a100_nvlink), uc (gpu_a100_pcie)");
+    insta::assert_snapshot!(error, @"none of the types that are looked at has a GPU of nvidia; fits at tacc (gpu_h100), uc (compute_gigaio), uc (gpu_a100_nvlink), uc (gpu_a100_pcie)");
 }
 
 #[test]

@@ -313,7 +313,7 @@ fn where_nothing_fits_the_closest_type_is_reported_and_taken_only_when_accepted(
 #[test]
 fn a_card_its_maker_and_the_architecture_are_never_given_up_for_the_closest_type() {
     let accepted = Request { accept_closest: true, ..request() };
-    insta::assert_snapshot!(summary(&analysis("requirements.txt", "tensorflow-rocm\n"), &accepted), @"exit 11: no type has a card of amd; fits at tacc (gpu_mi100)");
+    insta::assert_snapshot!(summary(&analysis("requirements.txt", "tensorflow-rocm\n"), &accepted), @"exit 11: none of the types that are looked at has a GPU of amd; fits at tacc (gpu_mi100)");
     let arm = analysis("Dockerfile", "FROM arm64v8/ubuntu:22.04\n");
     insta::assert_snapshot!(summary(&arm, &accepted), @"exit 11: no type has all of it together: 2 threads, 4 GiB, 20 GB of disk on arm64; fits at ncar (arm_thunder), tacc (compute_arm64)");
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::names::{Names, prefix, slug};
 use super::{Job, Pipeline, Resources, Step};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};

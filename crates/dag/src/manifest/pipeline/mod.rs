@@ -21,7 +21,7 @@ use super::schema::{Expected, Walk};
 use super::source::Node;
 use super::validate::{Limits, validate};
 use super::violation::{Severity, Violations};
-use crate::manifest::code::Code;
+use crate::code::Code;
 
 /// Names of other tools for members of pipelines.
 const ALIASES: &[(&str, &str)] = &[

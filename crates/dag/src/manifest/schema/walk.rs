@@ -8,7 +8,7 @@ use orlop_core::time::GoDuration;
 
 use super::suggest::nearest;
 use super::table::{Base, Field, Kind, Outer, Table, Type, table};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::data::{Data, Shape};
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Severity, Violations, shown};

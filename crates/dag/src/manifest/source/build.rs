@@ -11,7 +11,7 @@ use super::scalar::{Plain, older_meaning, resolve};
 use super::syntax::explained;
 use super::tree::{Kind, Raw, Run, Text};
 use super::{Problem, Source, TextLimits};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::violation::{KEPT, Note, Severity, shown};
 
 /// Deepest nesting whatever the limits say: what follows may recurse over a document.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::build::Builder;
 use super::tree::{Kind, Text};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::violation::{Note, shown};
 
 /// Mappings up to this many keys are compared pairwise.

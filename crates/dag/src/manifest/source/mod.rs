@@ -18,7 +18,7 @@ pub use tree::Node;
 use self::position::Lines;
 use super::path::FieldPath;
 use super::violation::{FieldPart, Location, Note, Severity, Violations};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use tree::{Raw, Text};
 
 /// What a text may hold. Everything above is refused with a message, before it costs memory or time.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::report::Report;
 
 fn values(text: &str) -> Vec<Value> {

@@ -14,7 +14,7 @@ pub use table::FieldSupport;
 use self::table::{Answer, Row, row};
 use super::path::Path;
 use super::violation::{Note, Severity, Violations, shown};
-use crate::manifest::code::Code;
+use crate::code::Code;
 
 /// How containers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

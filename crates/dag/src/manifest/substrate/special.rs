@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::table::FieldSupport;
 use super::{Check, Target};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::validate::has_placeholder;
 use crate::manifest::violation::{Violations, shown};

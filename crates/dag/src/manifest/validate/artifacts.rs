@@ -8,7 +8,7 @@ use orlop_core::spec::artifact::{ArtifactInput, ArtifactOutput, HttpSource};
 use super::context::{At, Context};
 use super::parameters::unique;
 use super::stores::check_object;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::context::{At, Context};
 use super::template::{member, quantity};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations, shown};
 use crate::params::{INDEX, names_in_text};

@@ -3,7 +3,7 @@
 
 use super::context::{At, Context};
 use super::placeholders::inside;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::violation::{Note, Violations, shown};
 use crate::params::{scan, texts_with};
 

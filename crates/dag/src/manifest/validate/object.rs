@@ -6,7 +6,7 @@ use orlop_core::id::{dns1123_label, dns1123_subdomain, label_key, label_value};
 use orlop_core::spec::flow::{API_VERSION, KIND};
 
 use super::context::Context;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations, shown};
 

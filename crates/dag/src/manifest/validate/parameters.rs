@@ -7,7 +7,7 @@ use orlop_core::spec::step::{InputParameter, OutputParameter};
 
 use super::context::{At, Context};
 use super::references;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};

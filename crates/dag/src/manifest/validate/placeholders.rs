@@ -6,7 +6,7 @@ use orlop_core::spec::step::InputParameter;
 use serde_json::Value;
 
 use super::context::{At, Context};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::{FieldPath, Path};
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Severity, Violations, shown};

@@ -1,8 +1,8 @@
 //! What steps read of other steps: `when`, `depends`, `withParam` and input paths name steps and outputs that exist
 //!, in their own languages.
 
+use crate::code::Code;
 use crate::depends;
-use crate::manifest::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};

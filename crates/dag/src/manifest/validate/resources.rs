@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::template::quantity;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::{Expected, Walk};
 use crate::manifest::violation::{Note, Violations, shown};

@@ -7,7 +7,7 @@ use orlop_core::time::GoDuration;
 
 use super::context::At;
 use super::policy::{at_least, choice};
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations};
 

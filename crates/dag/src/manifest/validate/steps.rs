@@ -9,7 +9,7 @@ use orlop_core::spec::step::Step;
 
 use super::context::{At, Context};
 use super::policy::at_least;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations, shown};
 

@@ -4,7 +4,7 @@ use orlop_core::spec::artifact::{S3Object, S3Store};
 use orlop_core::spec::meta::KeyRef;
 
 use super::context::Context;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::violation::Violations;
 

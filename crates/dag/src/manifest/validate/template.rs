@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::containers;
 use super::context::{At, Context};
 use super::steps::own_keys;
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::{Expected, Walk};
 use crate::manifest::substrate::Fields;

@@ -5,7 +5,7 @@ use orlop_core::name::short63;
 use orlop_core::spec::flow::JobFlow;
 use serde_json::Value;
 
-use crate::manifest::code::Code;
+use crate::code::Code;
 use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};

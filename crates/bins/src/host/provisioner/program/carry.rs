@@ -70,7 +70,7 @@ impl CliContext<'_> {
         let damaged: String = deployments.all()?.1.iter().map(|damage| format!("; {damage}")).collect();
         let message = format!("there is no deployment {name}{damaged}");
         let class = orlop_core::error::Class::NotFound;
-        let hint = "see list, or list --remote for those whose state was lost";
+        let hint = "see `orlop provisioner list`, or `orlop provisioner list --remote` for those whose state was lost";
         Err(Failure::new(Exit::NotFound, class, "unknown_deployment", message).hint(hint))
     }
 

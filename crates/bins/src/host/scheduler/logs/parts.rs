@@ -56,7 +56,7 @@ impl PartsReader {
         handle.leader_snapshot()?;
         let row = handle.job(order.job).await?;
         if let Some(missing) = indices.as_ref().and_then(|indices| first_missing(indices, &row.job)) {
-            return Err(error::not_found(format_args!("part {missing} of job {}", order.job)));
+            return Err(error::not_found(format_args!("element {missing} of job {}", order.job)));
         }
         let begin = row.job.indices.first().map_or(0, |(first, _)| *first);
         let begin = indices.as_ref().and_then(|indices| Some(indices.from(0)?.0)).unwrap_or(begin);

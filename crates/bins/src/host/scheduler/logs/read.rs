@@ -315,7 +315,7 @@ impl LogReader {
         let store = self.handle.store();
         let row = store.job(job).await?;
         let row = row.ok_or_else(|| error::not_found(format_args!("job {job}")))?;
-        let none = || error::not_found(format_args!("part {index} of job {job}"));
+        let none = || error::not_found(format_args!("element {index} of job {job}"));
         let unit = match row.job.kind {
             JobKind::Array => {
                 let page = index.checked_sub(1).map_or(Page::first(1), |before| Page::after(before, 1));
