@@ -3,6 +3,7 @@
 
 mod codes;
 mod commands;
+mod examples;
 mod grpc;
 mod manifest;
 mod metrics;

@@ -1,0 +1,176 @@
+//! Commands and manifests that the documents show: each command of `orlop` has options that there are, each whole flow is valid.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Command;
+use clap::error::ErrorKind;
+use orlop_dag::manifest::{Limits, TextLimits};
+
+use crate::host::flow::definitions;
+
+/// A fenced block of a document.
+struct Block {
+    /// The file, and the line that the block begins at.
+    place: String,
+    language: String,
+    text: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn documents(folder: &Path, out: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            documents(&path, out);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            out.push(path);
+        }
+    }
+}
+
+/// The fenced blocks of README and of the book.
+fn blocks() -> Vec<Block> {
+    let mut files = vec![root().join("README.md")];
+    documents(&root().join("docs"), &mut files);
+    let mut blocks: Vec<Block> = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let name = file.strip_prefix(root()).unwrap().display().to_string();
+        let mut open = false;
+        for (number, line) in text.lines().enumerate() {
+            match line.strip_prefix("```") {
+                Some(_) if open => open = false,
+                Some(language) => {
+                    open = true;
+                    let place = format!("{name}:{}", number + 1);
+                    blocks.push(Block { place, language: language.trim().to_owned(), text: String::new() });
+                }
+                None if open => {
+                    let block = blocks.last_mut().expect("one is open");
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                }
+                None => {}
+            }
+        }
+    }
+    blocks
+}
+
+/// The words of each simple command of a line, as a shell splits them: quotes are taken away, substitutions stay as they are.
+fn commands(line: &str) -> Vec<Vec<String>> {
+    let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
+    let (mut quote, mut depth) = (None::<char>, 0_usize);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if depth > 0 {
+            depth = if letter == '(' { depth + 1 } else if letter == ')' { depth - 1 } else { depth };
+            continue;
+        }
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (quote, '$') if quote != Some('\'') && letters.peek() == Some(&'(') => {
+                letters.next();
+                depth = 1;
+                word.get_or_insert_default().push('x');
+            }
+            (Some(_), letter) => word.get_or_insert_default().push(letter),
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, '#') if word.is_none() => break,
+            (None, '|' | ';' | '&' | '<' | '>') => {
+                // The number before a redirection names what is redirected.
+                let number = word.as_ref().is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+                words.extend(word.take().filter(|_| !(letter == '>' && number)));
+                all.push(std::mem::take(&mut words));
+            }
+            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
+            (None, letter) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    all.push(words);
+    all
+}
+
+/// The commands of a block that call `orlop`, without what is put before its name.
+fn calls(block: &Block) -> Vec<Vec<String>> {
+    let text = block.text.replace("\\\n", " ");
+    let lines = text.lines().filter_map(|line| match block.language.as_str() {
+        "sh" => Some(line),
+        "console" => line.strip_prefix("$ "),
+        _ => None,
+    });
+    let all = lines.flat_map(commands);
+    let calls = all.filter_map(|words| {
+        let before = |word: &String| word.contains('=') || matches!(word.as_str(), "if" | "until" | "while" | "!" | "do" | "nohup" | "exec");
+        let start = words.iter().position(|word| !before(word))?;
+        (words[start] == "orlop").then(|| words[start..].to_vec())
+    });
+    calls.collect()
+}
+
+/// The parser of a command's words: that of a role, or of the command line.
+fn parser(words: &[String]) -> (Command, usize) {
+    match words.get(1).map(String::as_str) {
+        Some("scheduler") => (crate::host::scheduler::program::command(), 1),
+        #[cfg(target_os = "linux")]
+        Some("worker") => (crate::host::worker::program::command(), 1),
+        Some("operator") => (crate::host::operator::program::command(), 1),
+        Some("provisioner") => (crate::host::provisioner::program::command(), 1),
+        _ => (crate::cli::command(), 0),
+    }
+}
+
+#[test]
+fn every_command_of_the_documents_has_options_that_there_are() {
+    let (mut findings, mut count) = (Vec::new(), 0);
+    for block in blocks() {
+        for words in calls(&block) {
+            let (parser, from) = parser(&words);
+            count += 1;
+            // A page may show a part of a command.
+            if words.iter().any(|word| word.contains('…')) || words.get(1).is_some_and(|verb| verb == "helper") {
+                continue;
+            }
+            match parser.try_get_matches_from(&words[from..]) {
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {}
+                Err(error) => findings.push(format!("{}: {}: {error}", block.place, words.join(" "))),
+            }
+        }
+    }
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+    assert!(count > 100, "the documents show commands: {count}");
+}
+
+#[test]
+fn every_flow_of_the_documents_is_valid() {
+    let mut count = 0;
+    for block in blocks().iter().filter(|block| block.language == "yaml") {
+        let is_flow = block.text.lines().any(|line| line == "kind: JobFlow" || line.starts_with("steps:"));
+        if is_flow {
+            let limits = Limits::elsewhere().images_optional().strict();
+            if let Err(report) = definitions(&block.place, &block.text, limits, TextLimits::large()) {
+                panic!("{}: {report}", block.place);
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 5, "the documents show flows: {count}");
+}
+
+#[test]
+fn lines_are_split_as_a_shell_does() {
+    let split = |line: &str| commands(line).into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>();
+    assert_eq!(split("orlop submit -- sh -c 'echo \"a b\"' # why"), [["orlop", "submit", "--", "sh", "-c", "echo \"a b\""]]);
+    assert_eq!(split("orlop health 2>/dev/null")[0], ["orlop", "health"]);
+    assert_eq!(split("x=$(orlop submit -- true | cat) && orlop wait \"$x\""), [vec!["x=x"], vec!["orlop", "wait", "$x"]]);
+}
