@@ -57,8 +57,6 @@ pub enum Reason {
     Drained,
     /// A message of an attempt that was given up came late.
     Adopted,
-    /// Another member of its gang ended it.
-    GangEnded,
 }
 
 impl Reason {
@@ -83,7 +81,6 @@ impl Reason {
             Self::Preempted => "preempted",
             Self::Drained => "drained",
             Self::Adopted => "adopted",
-            Self::GangEnded => "gang_ended",
         })
     }
 }
@@ -465,7 +462,6 @@ mod tests {
             (Reason::Preempted, "preempted"),
             (Reason::Drained, "drained"),
             (Reason::Adopted, "adopted"),
-            (Reason::GangEnded, "gang_ended"),
         ];
         for (reason, word) in jobs {
             assert_eq!(reason.word(), Some(word), "{reason:?}");

@@ -386,7 +386,9 @@ fn failure(error: &Problem) -> PodResult {
         Class::Denied => "Forbidden",
         Class::Exists => "NameConflict",
         Class::Capacity => "Unschedulable",
-        _ => "TemplateInvalid",
+        Class::Invalid => "TemplateInvalid",
+        Class::NotFound => "NotFound",
+        Class::Transient | Class::Conflict | Class::Fatal => "StartError",
     });
     PodResult::Failed { reason: reason.to_owned(), message: error.chain() }
 }

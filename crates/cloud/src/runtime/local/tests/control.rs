@@ -374,6 +374,20 @@ async fn a_later_pod_that_cannot_be_created_now_is_tried_again() {
     assert_eq!(bench.fake.plans().len(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_later_pod_that_fails_to_start_is_no_fault_of_the_template_unless_it_is() {
+    for (class, reason) in
+        [(Class::Fatal, "StartError"), (Class::NotFound, "NotFound"), (Class::Invalid, "TemplateInvalid")]
+    {
+        let bench = Bench::new();
+        let substrate = bench.open();
+        substrate.start(job(json!({"completions": 2}), json!(["take", "100"]))).await.unwrap();
+        bench.fake.world().refusals.push_back(Problem::new(class, "why"));
+        let result = end(&substrate).await.result;
+        assert!(matches!(&result, EndResult::Failed { reason: found, .. } if found == reason), "{class}: {result:?}");
+    }
+}
+
 /// Whether a file below a directory holds a text.
 fn holds(directory: &std::path::Path, text: &str) -> bool {
     let Ok(entries) = fs::read_dir(directory) else { return false };
