@@ -3,6 +3,7 @@
 
 mod codes;
 mod commands;
+mod dashboards;
 mod examples;
 mod grpc;
 mod manifest;
