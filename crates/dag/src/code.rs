@@ -61,14 +61,14 @@ codes! {
     UnsafePath = "unsafe-path", "A path is not absolute, or leads out of where it may be.";
     Template = "template", "The template of a step is not a Job.";
     Job = "job", "A field of the Job has a value that no attempt of a step can have.";
-    Container = "container", "The pod has no container, or a container has no name, no image or the name of another.";
+    Container = "container", "The pod has no container, or a container has no name, no image, the name of another or a variable without a valid name.";
     Amount = "amount", "An amount of a resource cannot be read, is not above 0, or a limit is below its request.";
-    Shell = "shell", "A placeholder stands in the text of a shell, so its value decides what the shell runs.";
+    Shell = "shell", "A placeholder, or `$$`, stands in the text of a shell, where it means another thing than it seems to.";
     Command = "command", "A step whose files are moved by the helper does not say its command.";
     Unsupported = "unsupported", "The place where the flow is to run cannot do what the field asks for.";
     Ignored = "ignored", "The place where the flow is to run does not look at the field.";
     Pipeline = "pipeline", "A pipeline, the short form of a flow, is not well formed.";
-    Approval = "approval", "A decision about a Manual step is by somebody else than who sends it, or names no step that waits.";
+    Approval = "approval", "A decision about a Manual step is no decision, is changed or taken back, or is in the name of somebody else.";
     Confirmation = "confirmation", "An attempt is said to be gone that is not CancelBlocked.";
     Immutable = "immutable", "A field is changed that cannot be changed after the flow was made.";
     Hardware = "hardware", "A hardware requirement cannot be read.";

@@ -12,10 +12,11 @@ const FLOWS: [&str; 6] = ["run", "flow", "hardware", "config", "schema", "comple
 const SHARED: usize = 6;
 const SHARED_HEADING: &str = "Options of several commands";
 
-/// All commands below one, itself included, that do something.
+/// All commands below one, itself included, that do something by themselves.
 fn leaves<'c>(command: &'c Command, out: &mut Vec<&'c Command>) {
     let below: Vec<&Command> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
-    if below.is_empty() {
+    let alone = !command.is_subcommand_required_set() && !command.is_arg_required_else_help_set();
+    if below.is_empty() || alone && shown(command).next().is_some() {
         out.push(command);
     }
     for command in below.into_iter().filter(|below| !below.is_hide_set()) {
@@ -137,8 +138,15 @@ fn the_pages_of_commands_are_those_of_the_programs() {
     leaves(&orlop, &mut all);
     let (flows, fleet): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|command| FLOWS.contains(&path(command).split(' ').nth(1).unwrap_or_default()));
+    assert!(fleet.iter().any(|command| path(command) == "orlop workers"), "a verb that has verbs below it has a section too");
     let mut provision = Vec::new();
     leaves(&provisioner, &mut provision);
+    let mut operator = crate::host::operator::program::command().bin_name("orlop operator");
+    operator.build();
+    let mut operate = Vec::new();
+    leaves(&operator, &mut operate);
+    // The operator itself is a server: its options are settings.
+    operate.retain(|command| path(command) != "orlop operator");
     let groups = [
         ("commands-flows.md", "Commands of flows", "Verbs about flows, and about the command line itself.", flows),
         (
@@ -147,6 +155,7 @@ fn the_pages_of_commands_are_those_of_the_programs() {
             "Verbs about jobs, workers, tenants and tokens of a fleet.",
             fleet,
         ),
+        ("commands-operator.md", "Commands of the operator", "What people do with the operator, beside running it.", operate),
         (
             "commands-provisioner.md",
             "Commands of the provisioner",

@@ -28,7 +28,7 @@ fn words(schema: &Value) -> Vec<String> {
     let constants = schema["oneOf"].as_array().into_iter().flatten().map(|one| &one["const"]);
     let inside =
         schema["oneOf"].as_array().into_iter().flatten().flat_map(|one| one["enum"].as_array().into_iter().flatten());
-    values.chain(constants).chain(inside).filter_map(Value::as_str).map(code).collect()
+    values.chain(constants).chain(inside).filter_map(Value::as_str).filter(|word| !word.is_empty()).map(code).collect()
 }
 
 impl Schemas {

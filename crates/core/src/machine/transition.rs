@@ -8,7 +8,7 @@ use super::Named;
 /// One row of a transition table; several states and events may share it.
 #[derive(Debug)]
 pub struct Row<S: 'static, E: 'static, G> {
-    /// Name of the rule, such as `T4`. Rows with the same name belong together; tests, diagrams and errors show it.
+    /// What the row is about, in a word. Rows with the same word belong together.
     pub rule: &'static str,
     /// States it starts from; empty: it creates the object.
     pub from: &'static [S],

@@ -126,7 +126,7 @@ pub(super) fn check_containers(context: &Context<'_>, spec: &Path<'_>, found: &m
         let name = codes.container_name.as_deref().unwrap_or(DEFAULT_CONTAINER);
         let matched = having.get(name).copied().unwrap_or(0);
         if matched < all {
-            found.warning(Code::Unsupported, &list.index(index).field("onExitCodes"), || {
+            found.warning(Code::Reference, &list.index(index).field("onExitCodes"), || {
                 let lacks = |template| !super::template::containers(template).any(|container| container == Some(name));
                 let without = jobs().filter(|(_, template)| lacks(template)).map(|(step, _)| step.name.as_str());
                 unmatched(name, matched, all, &without.take(4).collect::<Vec<_>>())

@@ -1,5 +1,5 @@
-//! What steps read of other steps: `when`, `depends`, `withParam` and input paths name steps and outputs that exist
-//!, in their own languages.
+//! What steps read of other steps: `when`, `depends`, `withParam` and input paths name steps and outputs that exist,
+//! in their own languages.
 
 use crate::code::Code;
 use crate::depends;
