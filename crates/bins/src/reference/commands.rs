@@ -138,7 +138,10 @@ fn the_pages_of_commands_are_those_of_the_programs() {
     leaves(&orlop, &mut all);
     let (flows, fleet): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|command| FLOWS.contains(&path(command).split(' ').nth(1).unwrap_or_default()));
-    assert!(fleet.iter().any(|command| path(command) == "orlop workers"), "a verb that has verbs below it has a section too");
+    assert!(
+        fleet.iter().any(|command| path(command) == "orlop workers"),
+        "a verb that has verbs below it has a section too"
+    );
     let mut provision = Vec::new();
     leaves(&provisioner, &mut provision);
     let mut operator = crate::host::operator::program::command().bin_name("orlop operator");
@@ -155,7 +158,12 @@ fn the_pages_of_commands_are_those_of_the_programs() {
             "Verbs about jobs, workers, tenants and tokens of a fleet.",
             fleet,
         ),
-        ("commands-operator.md", "Commands of the operator", "What people do with the operator, beside running it.", operate),
+        (
+            "commands-operator.md",
+            "Commands of the operator",
+            "What people do with the operator, beside running it.",
+            operate,
+        ),
         (
             "commands-provisioner.md",
             "Commands of the provisioner",

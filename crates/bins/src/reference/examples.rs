@@ -33,7 +33,7 @@ fn documents(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The fenced blocks of README and of the book.
+/// The fenced blocks of README and of the book, and the commands in its sentences.
 fn blocks() -> Vec<Block> {
     let mut files = vec![root().join("README.md")];
     documents(&root().join("docs"), &mut files);
@@ -55,7 +55,15 @@ fn blocks() -> Vec<Block> {
                     block.text.push_str(line);
                     block.text.push('\n');
                 }
-                None => {}
+                None => {
+                    // In a sentence or a table.
+                    let spans = line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("orlop "));
+                    blocks.extend(spans.map(|span| Block {
+                        place: format!("{name}:{}", number + 1),
+                        language: "sh".to_owned(),
+                        text: span.replace("\\|", "|"),
+                    }));
+                }
             }
         }
     }
@@ -69,7 +77,13 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
         if depth > 0 {
-            depth = if letter == '(' { depth + 1 } else if letter == ')' { depth - 1 } else { depth };
+            depth = if letter == '(' {
+                depth + 1
+            } else if letter == ')' {
+                depth - 1
+            } else {
+                depth
+            };
             continue;
         }
         match (quote, letter) {
@@ -110,7 +124,9 @@ fn calls(block: &Block) -> Vec<Vec<String>> {
     });
     let all = lines.flat_map(commands);
     let calls = all.filter_map(|words| {
-        let before = |word: &String| word.contains('=') || matches!(word.as_str(), "if" | "until" | "while" | "!" | "do" | "nohup" | "exec");
+        let before = |word: &String| {
+            word.contains('=') || matches!(word.as_str(), "if" | "until" | "while" | "!" | "do" | "nohup" | "exec")
+        };
         let start = words.iter().position(|word| !before(word))?;
         (words[start] == "orlop").then(|| words[start..].to_vec())
     });
@@ -170,7 +186,13 @@ fn every_flow_of_the_documents_is_valid() {
 #[test]
 fn lines_are_split_as_a_shell_does() {
     let split = |line: &str| commands(line).into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>();
-    assert_eq!(split("orlop submit -- sh -c 'echo \"a b\"' # why"), [["orlop", "submit", "--", "sh", "-c", "echo \"a b\""]]);
+    assert_eq!(
+        split("orlop submit -- sh -c 'echo \"a b\"' # why"),
+        [["orlop", "submit", "--", "sh", "-c", "echo \"a b\""]]
+    );
     assert_eq!(split("orlop health 2>/dev/null")[0], ["orlop", "health"]);
-    assert_eq!(split("x=$(orlop submit -- true | cat) && orlop wait \"$x\""), [vec!["x=x"], vec!["orlop", "wait", "$x"]]);
+    assert_eq!(
+        split("x=$(orlop submit -- true | cat) && orlop wait \"$x\""),
+        [vec!["x=x"], vec!["orlop", "wait", "$x"]]
+    );
 }

@@ -1,5 +1,5 @@
-//! A state machine as a picture: states in columns by their distance from the beginning, those that end it last, one arrow for all transitions between two
-//! states, dashed where it leads back.
+//! A state machine as a picture: states in columns by their distance from the beginning, those that end it last; one arrow for all
+//! transitions between two states, dashed where it leads back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,6 +11,10 @@ const HIGH: usize = 34;
 /// From one column, and from one row, to the next.
 const COLUMN: usize = 205;
 const ROW: usize = 62;
+/// So many columns stand beside one another; further ones stand below them.
+const BESIDE: usize = 5;
+/// A picture with more arrows than that shows nothing.
+const LEGIBLE: usize = 45;
 
 /// Where things are, in the order of the states.
 struct Layout {
@@ -65,8 +69,17 @@ fn layout(states: usize, arrows: &BTreeSet<(Option<usize>, usize)>, last: &BTree
     Layout { columns: heights.len(), rows, places }
 }
 
-/// An arrow between the corners of two states, or from the beginning to one.
-fn arrow(from: Option<(usize, usize)>, (x, y): (usize, usize)) -> String {
+/// Where a state is: its column in the order of the life, and its corner in the picture.
+#[derive(Clone, Copy)]
+struct Place {
+    column: usize,
+    left: usize,
+    top: usize,
+}
+
+/// An arrow between two states, or from the beginning to one.
+fn arrow(from: Option<Place>, to: Place) -> String {
+    let (x, y) = (to.left, to.top);
     let path = match from {
         None => {
             let (left, dot, middle) = (x - 18, x - 20, y + HIGH / 2);
@@ -75,22 +88,26 @@ fn arrow(from: Option<(usize, usize)>, (x, y): (usize, usize)) -> String {
                  <circle cx=\"{dot}\" cy=\"{middle}\" r=\"5\" fill=\"#475569\"/>"
             )
         }
-        Some((left, top)) if left < x => {
+        Some(Place { column, left, top }) if column < to.column && left < x => {
             let (from, middle) = (left + WIDE, (left + WIDE + x) / 2);
             let (start, end) = (top + HIGH / 2, y + HIGH / 2);
             format!("<path d=\"M{from} {start}C{middle} {start} {middle} {end} {x} {end}\" class=\"a\"/>")
         }
-        Some((left, top)) if left == x && top.abs_diff(y) == ROW => {
+        Some(Place { column, left, top }) if column == to.column && top.abs_diff(y) == ROW => {
             let (start, end, x) =
                 if top < y { (top + HIGH, y, left + WIDE / 2 - 30) } else { (top, y + HIGH, left + WIDE / 2 + 30) };
             format!("<path d=\"M{x} {start}L{x} {end}\" class=\"a\"/>")
         }
-        Some((left, top)) if left == x => {
-            let (side, start, end) = (left + WIDE + 40, top + HIGH / 2, y + HIGH / 2);
-            let edge = left + WIDE;
+        Some(Place { column, left, top }) if column == to.column => {
+            let (edge, side, start, end) = (left + WIDE, left + WIDE + 40, top + HIGH / 2, y + HIGH / 2);
             format!("<path d=\"M{edge} {start}C{side} {start} {side} {end} {edge} {end}\" class=\"a\"/>")
         }
-        Some((left, top)) => {
+        // To the columns below.
+        Some(Place { column, left, top }) if column < to.column => {
+            let (start, end, middle) = (left + WIDE / 2, x + WIDE / 2, (top + HIGH + y) / 2);
+            format!("<path d=\"M{start} {}C{start} {middle} {end} {middle} {end} {y}\" class=\"a\"/>", top + HIGH)
+        }
+        Some(Place { left, top, .. }) => {
             let low = top.max(y) + HIGH + 22;
             let (start, end) = (left + WIDE / 2, x + WIDE / 2);
             format!("<path d=\"M{start} {}C{start} {low} {end} {low} {end} {}\" class=\"a b\"/>", top + HIGH, y + HIGH)
@@ -99,14 +116,22 @@ fn arrow(from: Option<(usize, usize)>, (x, y): (usize, usize)) -> String {
     path + "\n"
 }
 
-/// The picture as SVG.
-pub(super) fn svg<S: Named, E: Named, G: Named>(machine: &Machine<S, E, G>) -> String {
+/// The picture as SVG; none where it would have too many arrows to be read.
+pub(super) fn svg<S: Named, E: Named, G: Named>(machine: &Machine<S, E, G>) -> Option<String> {
     let arrows = arrows(machine);
+    if arrows.len() > LEGIBLE {
+        return None;
+    }
     let ends = |(_, state): &(usize, &S)| machine.terminal().contains(*state);
     let last = S::ALL.iter().enumerate().filter(ends).map(|(place, _)| place).collect();
     let Layout { places, columns, rows } = layout(S::ALL.len(), &arrows, &last);
-    let corner = |state: usize| (30 + places[state].0 * COLUMN, 24 + places[state].1 * ROW);
-    let (width, height) = (30 + columns * COLUMN - (COLUMN - WIDE) + 30, 24 + rows * ROW + 20);
+    let block = rows * ROW + 30;
+    let at = |state: usize| {
+        let (column, row) = places[state];
+        let left = 30 + column % BESIDE * COLUMN;
+        Place { column, left, top: 24 + column / BESIDE * block + row * ROW }
+    };
+    let (width, height) = (30 + columns.min(BESIDE) * COLUMN, 24 + columns.div_ceil(BESIDE) * block);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" role=\"img\" \
          font-family=\"system-ui, sans-serif\" font-size=\"14\">\n\
@@ -117,13 +142,13 @@ pub(super) fn svg<S: Named, E: Named, G: Named>(machine: &Machine<S, E, G>) -> S
         machine.name()
     );
     for (from, to) in &arrows {
-        out.push_str(&arrow(from.map(corner), corner(*to)));
+        out.push_str(&arrow(from.map(at), at(*to)));
     }
     for (place, state) in S::ALL.iter().enumerate() {
         if !arrows.iter().any(|(from, to)| *to == place || *from == Some(place)) {
             continue;
         }
-        let (x, y) = corner(place);
+        let Place { left: x, top: y, .. } = at(place);
         let (fill, line) = if last.contains(&place) { ("#e2e8f0", 2) } else { ("#f0f9ff", 1) };
         let _ = writeln!(
             out,
@@ -135,5 +160,5 @@ pub(super) fn svg<S: Named, E: Named, G: Named>(machine: &Machine<S, E, G>) -> S
         );
     }
     out.push_str("<style>.a{fill:none;stroke:#475569;marker-end:url(#end)}.b{stroke-dasharray:5 4}</style>\n</svg>\n");
-    out
+    Some(out)
 }
