@@ -55,7 +55,7 @@ use orlop_cloud::exit;
 pub use failure::{Exit, Failure};
 use globals::{Former, Target};
 
-/// Orders the steps of flows and runs them.
+/// Runs flows and jobs on this machine, on a fleet or in a cluster.
 #[derive(Parser, Debug)]
 #[command(name = "orlop", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = exit::help("Examples:

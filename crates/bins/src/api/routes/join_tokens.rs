@@ -75,8 +75,8 @@ impl Api {
         }
         let expires_at = not_after.map_or(expires_at, |own| own.min(expires_at));
         let Some(authority) = self.authority() else {
-            let text = "this server signs no certificates of workers: over plain text on its machine they need no token, \
-                        and under an outside authority they bring their certificates";
+            let text = "this server signs no certificates of workers: those on its machine need no token; let it listen \
+                        beyond loopback for others; under an outside authority workers bring their certificates";
             return Err(Problem::coded(Code::Precondition, text));
         };
         let (mut secret, mut letters) = ([0; 32], [0; 12]);

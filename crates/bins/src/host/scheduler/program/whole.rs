@@ -57,7 +57,7 @@ pub(crate) struct Plan {
 
 /// An address that cannot be listened on.
 fn cannot_listen(address: SocketAddr, why: impl std::fmt::Display) -> Problem {
-    Problem::new(Class::Invalid, format!("{address} cannot be listened on: {why}"))
+    Problem::new(Class::Invalid, format!("{address} cannot be listened on: {why}; choose another address or port"))
 }
 
 /// A server that runs.
