@@ -261,8 +261,7 @@ impl NewFlow<'_> {
     pub(super) fn read(&self, target: Target) -> Result<(String, Loaded), Failure> {
         let text = manifest::text(self.file)?;
         let loaded = manifest::one_of(self.file, &text, target.submit_limits(self.strict), self.name)?;
-        check_given(&loaded.manifest.flow.spec.parameters, &self.parameters.iter().cloned().collect())
-            .map_err(|error| Failure::usage(error.to_string()))?;
+        check_given(&loaded.manifest.flow.spec.parameters, &self.parameters.iter().cloned().collect())?;
         approvals(&loaded.plan, self.approved)?;
         Ok((text, loaded))
     }

@@ -84,7 +84,7 @@ fn elements_that_wait_are_cancelled_explained_and_retried_by_their_index() {
     let live = bench.orlop(&["job", "retry", &format!("{id}.20")]);
     assert!(live.code == 5 && live.err.contains("element 20"), "{live:?}");
     let odd = bench.orlop(&["logs", &format!("{id}.11-12")]);
-    assert!(odd.code == 4 && odd.err.contains("part 11"), "{odd:?}");
+    assert!(odd.code == 4 && odd.err.contains("element 11"), "{odd:?}");
     let single = submit(&bench, &["--timeout", "1d12h"], "true");
     assert_eq!(bench.orlop(&["job", "get", &single, "-o", "json"]).json()["spec"]["timeout_ms"], 36 * 3_600_000);
     let no_array = bench.orlop(&["cancel", &format!("{single}.0")]);

@@ -75,7 +75,7 @@ async fn an_api_server_that_asks_the_program_stores_who_has_decided() {
     assert_eq!(look(&bench.server)["spec"]["executionPolicy"], filled);
     let wrong = json!({"steps": [{"name": "gate", "type": "Manual", "dependencies": ["z"]}]});
     let refused = said(ann.create(&PostParams::default(), &object("bad", &wrong)).await);
-    insta::assert_snapshot!(refused, @r#"422 admission webhook "validate-jobflow.workflow.kube-zen.io" denied the request: spec.steps[0].dependencies[0]: there is no step `z` [value]"#);
+    insta::assert_snapshot!(refused, @r#"422 admission webhook "validate-jobflow.workflow.kube-zen.io" denied the request: spec.steps[0].dependencies[0]: there is no step `z` [dependency]"#);
     comes("the question to a person", || look(&bench.server)["status"]["phase"] == "Paused").await;
     // Nobody signs for another; who decides is written down without being asked.
     let forged = json!({"metadata": {"annotations": {"approval.workflow.kube-zen.io/gate": "{\"by\":\"ann\"}"}}});
