@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn json_reports_carry_rule_field_and_place() {
-        insta::assert_snapshot!(sample().json(), @r#"{"omitted":{"errors":0,"warnings":0},"violations":[{"message":"a document of kind ConfigMap is ignored","path":"","code":"unknown-field","severity":"warning"},{"at":{"column":13,"file":"flow.yaml","line":12},"help":"write `a-b`","message":"`a_b` is not a valid parameter name","path":"spec.parameters[0].name","code":"parameter","severity":"error"}]}"#);
+        insta::assert_snapshot!(sample().json(), @r#"{"omitted":{"errors":0,"warnings":0},"violations":[{"code":"unknown-field","message":"a document of kind ConfigMap is ignored","path":"","severity":"warning"},{"at":{"column":13,"file":"flow.yaml","line":12},"code":"parameter","help":"write `a-b`","message":"`a_b` is not a valid parameter name","path":"spec.parameters[0].name","severity":"error"}]}"#);
     }
 
     #[test]

@@ -116,6 +116,18 @@ proptest! {
     }
 }
 
+/// The limit of the wait for the first pod is over as well, but the attempt waits for its runtime.
+#[test]
+fn an_attempt_that_waits_for_its_runtime_times_out_and_not_its_wait_for_a_pod() {
+    let bytes: &[u8] = &[
+        83, 152, 0, 0, 0, 0, 0, 0, 1, 0, 71, 0, 41, 0, 41, 51, 0, 36, 0, 0, 0, 1, 53, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+        4, 0, 50, 0, 206, 2, 100, 0, 0, 78, 141, 0, 0, 106,
+    ];
+    if let Err(broken) = check(bytes) {
+        panic!("{broken}");
+    }
+}
+
 /// Its specification says Suspend, but somebody has drained it: what runs was left to finish.
 #[test]
 fn a_flow_that_was_drained_is_rebuilt_as_drained() {

@@ -55,7 +55,8 @@ fn tests_of(line: &str) -> Vec<(String, Vec<String>)> {
 fn is_test(source: &str, name: &str) -> bool {
     let declared = format!("fn {name}(");
     source.match_indices(&declared).any(|(at, _)| {
-        let above = source[..at].lines().rev().skip(1).take_while(|line| !line.trim().is_empty()).take(12);
+        let line = source[..at].rfind('\n').map_or(0, |end| end + 1);
+        let above = source[..line].lines().rev().take_while(|line| !line.trim().is_empty()).take(12);
         let mut above = above.filter(|line| line.trim_start().starts_with("#["));
         above.any(|line| line.contains("test]") || line.contains("test("))
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use orlop_core::attempt::Address;
 use orlop_core::backoff::{Backoff, Growth, fraction};
-use orlop_core::spec::status::Decision;
+use orlop_core::spec::status::{Decision, WaitsOn};
 use orlop_core::time::Time;
 
 use super::events::seconds;
@@ -83,7 +83,7 @@ impl Model<'_> {
         match self.st(at) {
             St::Active => {
                 let pending = self.case.steps.get(at.step.0 as usize).is_some_and(|step| step.pending.is_some());
-                let waits = self.unit(at).is_some_and(|unit| unit.waits.is_some());
+                let waits = self.unit(at).is_some_and(|unit| matches!(unit.waits, Some((WaitsOn::FirstPod, ..))));
                 self.begin_cancel(at, if pending && waits { "PendingTimeout" } else { "Timeout" });
             }
             St::Awaiting => {

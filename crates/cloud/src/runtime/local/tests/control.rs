@@ -384,7 +384,11 @@ async fn a_later_pod_that_fails_to_start_is_no_fault_of_the_template_unless_it_i
         substrate.start(job(json!({"completions": 2}), json!(["take", "100"]))).await.unwrap();
         bench.fake.world().refusals.push_back(Problem::new(class, "why"));
         let result = end(&substrate).await.result;
-        assert!(matches!(&result, EndResult::Failed { reason: found, .. } if found == reason), "{class}: {result:?}");
+        let told = format!("the last one: {reason}, why");
+        assert!(
+            matches!(&result, EndResult::Failed { message, .. } if message.ends_with(&told)),
+            "{class}: {result:?}"
+        );
     }
 }
 

@@ -67,6 +67,7 @@ impl Refused {
     /// The same in one word, for programs.
     pub(super) fn word(&self) -> &'static str {
         match self {
+            Self::Secret(error) if error.kind() == io::ErrorKind::InvalidInput => "secret",
             // A disk that is full here says nothing of the secret: another worker can run the job.
             Self::Directory(_) | Self::Secret(_) => "directory",
             Self::Inputs(_) => "inputs",
@@ -232,5 +233,10 @@ mod tests {
     #[test]
     fn a_secret_that_cannot_be_written_here_is_not_a_secret_that_is_missing() {
         assert_eq!(Refused::Secret(io::Error::from(io::ErrorKind::StorageFull)).word(), "directory");
+        assert_eq!(
+            Refused::Secret(io::ErrorKind::InvalidInput.into()).word(),
+            "secret",
+            "its place is wrong everywhere"
+        );
     }
 }
