@@ -55,7 +55,9 @@ fn form(arg: &Arg) -> String {
 
 /// What an option means: its help, its values, its default and its variable.
 fn meaning(arg: &Arg) -> String {
-    let mut text = cell(&help(arg));
+    let help = help(arg);
+    let (help, variable) = help.rsplit_once(" [env: ").unwrap_or((help.as_str(), ""));
+    let mut text = cell(help);
     let values: Vec<_> = arg.get_possible_values().into_iter().filter(|value| !value.is_hide_set()).collect();
     if arg.get_action().takes_values() && !values.is_empty() {
         let value = |value: &clap::builder::PossibleValue| match value.get_help() {
@@ -68,8 +70,9 @@ fn meaning(arg: &Arg) -> String {
     if arg.get_action().takes_values() && !defaults.is_empty() && defaults != [""] {
         text.push_str(&format!(". Default: {}", code(&defaults.join(","))));
     }
-    if let Some(variable) = arg.get_env() {
-        text.push_str(&format!(". Variable: {}", code(&variable.to_string_lossy())));
+    let named = variable.strip_suffix(']').map(str::to_owned);
+    if let Some(variable) = named.or_else(|| arg.get_env().map(|name| name.to_string_lossy().into_owned())) {
+        text.push_str(&format!(". Variable: {}", code(&variable)));
     }
     text
 }

@@ -53,6 +53,23 @@ pub struct FlowMeta {
 }
 
 /// The state of a flow. Read it through [`view`](super::view), [`step_status`](super::step_status) and the methods here.
+///
+/// [`init`](super::init) makes it, [`apply`](super::apply) changes it, [`snapshot`](super::snapshot) and
+/// [`restore`](super::restore) keep it.
+///
+/// ```
+/// use orlop_core::attempt::Address;
+/// use orlop_dag::prelude::*;
+/// let plan = Plan::build(FlowSpec::new([Step::new("a")]).into())?;
+/// let (mut effects, now, at) = (Vec::new(), Time::from_millis(0), Address::step(0));
+/// let mut state = init(&plan, &FlowMeta::default(), now, &mut effects);
+/// apply(&plan, &mut state, &FlowEvent::Admit, now, &mut effects);
+/// assert_eq!(state.live().collect::<Vec<_>>(), [(at, 1)], "the first attempt is to be started");
+/// let accepted = FlowEvent::AttemptAccepted { at, attempt: 1, reference: Default::default() };
+/// apply(&plan, &mut state, &accepted, now, &mut effects);
+/// assert_eq!(state.phase().to_string(), "Running");
+/// # Ok::<(), PlanErrors>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) flow: Flow,
