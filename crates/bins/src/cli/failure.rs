@@ -30,6 +30,11 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
+    /// A parameter of a flow that has no value, or one that it cannot have.
+    pub(super) fn parameter(problem: &Problem) -> Self {
+        Self::usage(with_option(&problem.to_string()))
+    }
+
     /// A server that does not answer, or not as one.
     #[must_use]
     pub fn unreachable(message: impl Into<String>) -> Self {

@@ -61,7 +61,7 @@ pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
     flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
     let given: BTreeMap<String, String> = args.param.iter().cloned().collect();
     let values = parameters(&flow, &given, &setup.configs()).await;
-    let values = values.map_err(|error| Failure::usage(error.to_string()))?;
+    let values = values.map_err(|error| Failure::parameter(&error))?;
     let meta = FlowMeta {
         uid,
         name: flow.metadata.name.clone(),

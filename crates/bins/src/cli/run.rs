@@ -217,7 +217,7 @@ pub(super) async fn start(globals: &GlobalArgs, new: New, drive: &Drive) -> Resu
     // Refused before anything is made.
     crate::host::flow::parameters(&new.submission.flow, &new.submission.parameters, &new.setup.configs())
         .await
-        .map_err(|error| Failure::usage(error.to_string()))?;
+        .map_err(|error| Failure::parameter(&error))?;
     let gate = gate(globals, &new.submission.flow)?;
     let run = globals.run(&name)?;
     if globals.run_dir.is_none() {
