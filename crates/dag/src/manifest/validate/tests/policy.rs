@@ -62,7 +62,7 @@ fn failure_rules_say_what_they_are_about() {
     error[value] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.containerName: the container name is empty (name a container, or leave it out for `main`)
     error[value] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.values[0]: 256 is not an exit code (exit codes are 0 to 255)
     error[value] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.values[1]: -1 is not an exit code (exit codes are 0 to 255)
-    warning[unsupported] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes: no step has a container ``, so the rule never matches (set containerName to the container whose exit code counts)
+    warning[reference] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes: no step has a container ``, so the rule never matches (set containerName to the container whose exit code counts)
     ");
     insta::assert_snapshot!(of(json!([{"action": "Count", "onExitCodes": {"operator": "In", "values": []}}])), @"error[value] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes.values: the rule lists no exit code (list at least one)");
     insta::assert_snapshot!(of(json!([{"onExitCodes": {}}])), @"
@@ -80,10 +80,10 @@ fn failure_rules_say_what_they_are_about() {
 #[test]
 fn failure_rules_for_containers_no_step_has_are_warned_about() {
     let rules = |name: &str| json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3], "containerName": name}}]);
-    insta::assert_snapshot!(says([("spec.executionPolicy.podFailurePolicy.rules", rules("worker"))]), @"warning[unsupported] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes: no step has a container `worker`, so the rule never matches (set containerName to the container whose exit code counts)");
+    insta::assert_snapshot!(says([("spec.executionPolicy.podFailurePolicy.rules", rules("worker"))]), @"warning[reference] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes: no step has a container `worker`, so the rule never matches (set containerName to the container whose exit code counts)");
     let mut other = step("b");
     other["template"]["spec"]["template"]["spec"]["containers"][0]["name"] = json!("worker");
-    insta::assert_snapshot!(says([("spec.executionPolicy.podFailurePolicy.rules", rules("worker")), ("spec.steps.-", other)]), @"warning[unsupported] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes: 1 of 2 steps have no container `worker`, so the rule never matches them (`a`) (set containerName to the container whose exit code counts)");
+    insta::assert_snapshot!(says([("spec.executionPolicy.podFailurePolicy.rules", rules("worker")), ("spec.steps.-", other)]), @"warning[reference] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes: 1 of 2 steps have no container `worker`, so the rule never matches them (`a`) (set containerName to the container whose exit code counts)");
     assert_eq!(
         says([
             ("spec.executionPolicy.podFailurePolicy.rules", rules("main")),
