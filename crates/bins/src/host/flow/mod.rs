@@ -134,7 +134,7 @@ pub enum Left {
     Ended,
     /// Only a person can make the flow go on, and the host was asked not to wait for one.
     Paused,
-    /// The host was told to stop; the flow goes on under the next host.
+    /// The host was asked to stop; the flow goes on under the next host.
     Detached,
 }
 
