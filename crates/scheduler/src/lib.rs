@@ -42,7 +42,7 @@
 //! | pack items into bins, without a scheduler | [`packing`] |
 //!
 //! Units: CPU in millicores (1000 are one core), memory in bytes, times in monotonic milliseconds of the caller, priorities from 0
-//! (most urgent) to 9. A *fleet* is all workers, a *tenant* is whoever submits jobs and has limits, an *array* is a job of many equal
+//! (most urgent) to 9. A *fleet* is all workers, a *tenant* is a user or team with limits of its own, an *array* is a job of many equal
 //! elements, a *gang* is a job whose members start together, and a *class* is all jobs with equal demands.
 //!
 //! Pure, like `orlop_core` and `orlop_dag`: no async runtime, no I/O, no clock, no randomness, no global state. It does not know
