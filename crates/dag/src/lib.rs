@@ -12,6 +12,7 @@
 //! | store a state, and go on after a restart | [`engine::snapshot`], [`engine::restore`], [`engine::duties`] |
 //! | build the Job of an attempt, and read its end | [`attempt`] |
 //! | repeat a flow that failed | [`repeat`] |
+//! | draw a plan, or any other graph | [`layout::of_plan`], [`layout::of`] |
 //!
 //! The names that most programs need are in the [`prelude`]. Substrates (local processes, Docker, a fleet, Kubernetes), which carry
 //! effects out, are in other crates.
@@ -27,6 +28,7 @@ mod code;
 pub mod depends;
 pub mod engine;
 pub mod gate;
+pub mod layout;
 pub mod manifest;
 pub mod params;
 pub mod plan;
