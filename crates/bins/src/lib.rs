@@ -20,6 +20,8 @@
 
 #[cfg(feature = "fleet")]
 pub mod api;
+#[cfg(feature = "fleet")]
+mod bearer;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(all(test, feature = "cli"))]
@@ -46,6 +48,8 @@ mod reference;
 pub mod telemetry;
 #[cfg(feature = "run")]
 pub mod view;
+#[cfg(feature = "fleet")]
+pub mod web;
 #[cfg(feature = "fleet")]
 pub mod wire;
 

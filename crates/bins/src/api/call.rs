@@ -1,5 +1,6 @@
 //! A request as routes see it: who calls, the parts of its path, its query, its body.
 
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ const KEY_MAX: usize = 128;
 pub(super) struct Call {
     /// Who.
     pub(super) caller: Caller,
+    /// From where.
+    pub(super) peer: SocketAddr,
     /// Whose objects it is about.
     pub(super) concern: Concern,
     /// Its id.

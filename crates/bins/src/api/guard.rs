@@ -5,18 +5,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName};
 use orlop_core::error::{Class, Code, Problem};
+use orlop_core::time::Time;
 use tokio::sync::watch;
 
 use super::auth::{Bearer, Caller, Rates, Role, Scope, SecretHash};
-use super::route::Needs;
+use super::route::{Method, Needs, Route};
+use super::session_store::FleetSessions;
 use super::state::{Api, store};
 use super::token_cache::TokenCache;
 use super::until::Holder;
 use crate::host::scheduler::Handle;
 use crate::telemetry::metrics::Metrics;
+use crate::web::{Place, Sessions};
 use crate::wire::identity::PeerCertificate;
 
 fn refused(code: Code, detail: &str) -> Problem {
@@ -42,21 +45,42 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 pub(super) fn check_browser(
     loopback: bool,
     listed: &[String],
+    place: Option<&Place>,
     headers: &HeaderMap,
     authority: Option<&str>,
 ) -> Result<(), Problem> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).or(authority).unwrap_or_default();
-    if loopback && !is_loopback(host_of(host)) {
+    let public = place.and_then(Place::authority).is_some_and(|public| public.eq_ignore_ascii_case(host));
+    if loopback && !public && !is_loopback(host_of(host)) {
         return Err(refused(Code::Forbidden, "the host of this request is not a name of this machine"));
     }
     match text(ORIGIN) {
         Some(origin) if is_listed(listed, origin).is_some() => Ok(()),
+        // A proxy need not hand on the host by which the page was found.
+        Some(origin) if place.and_then(Place::origin) == Some(origin) => Ok(()),
         Some(origin) if origin.split_once("://").is_none_or(|(_, from)| from != host) => {
             Err(refused(Code::Forbidden, "requests of pages from elsewhere are refused"))
         }
         _ => Ok(()),
     }
+}
+
+/// By what a browser says from where a request comes.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Refuses a request of a browser that does not come from the page of this server.
+pub(super) fn check_page(headers: &HeaderMap, method: Method) -> Result<(), Problem> {
+    let forbidden = |detail: &str| Err(refused(Code::Forbidden, detail));
+    let site = headers.get(FETCH_SITE).map(|value| value.to_str().unwrap_or_default());
+    if site.is_some_and(|site| site != "same-origin") {
+        return forbidden("requests of a session must come from the page of this server");
+    }
+    // That it names this server is checked for every request that has one.
+    if method.writes() && !headers.contains_key(ORIGIN) {
+        return forbidden("a request of a session that changes something must say its origin");
+    }
+    Ok(())
 }
 
 /// The origin of a list that this is.
@@ -95,19 +119,46 @@ pub struct Guard {
     known: TokenCache,
     /// The token of the people and workers of this machine.
     client: Option<SecretHash>,
-    /// Grows whenever a token may mean something else.
+    /// Sessions of browsers.
+    sessions: Sessions<FleetSessions>,
+    /// Grows whenever a token or a session may mean something else.
     changes: watch::Sender<u64>,
 }
 
 impl Guard {
     /// The guard of a server. `client`: the token of the people and workers of this machine.
-    pub(super) fn new(handle: Handle, metrics: Arc<Metrics>, rates: Rates, client: Option<SecretHash>) -> Self {
-        Self { handle, metrics, rates, known: TokenCache::default(), client, changes: watch::Sender::new(0) }
+    pub(super) fn new(
+        handle: Handle,
+        metrics: Arc<Metrics>,
+        rates: Rates,
+        client: Option<SecretHash>,
+        sessions: Sessions<FleetSessions>,
+    ) -> Self {
+        Self { handle, metrics, rates, known: TokenCache::default(), client, sessions, changes: watch::Sender::new(0) }
+    }
+
+    /// Sessions of browsers.
+    pub(super) fn sessions(&self) -> &Sessions<FleetSessions> {
+        &self.sessions
+    }
+
+    /// The time of day.
+    pub(super) fn now(&self) -> Time {
+        self.handle.clock().wall()
+    }
+
+    /// Ends a session, with its streams.
+    pub(super) async fn end_session(&self, id: &str) -> Result<(), Problem> {
+        let ended = self.sessions.end(id).await;
+        // Also where it failed: it may be written all the same.
+        self.changes.send_modify(|round| *round += 1);
+        ended
     }
 
     /// Tokens were written: what was known of them is not good any more.
     pub(super) fn tokens_changed(&self) {
         self.known.forget();
+        self.sessions.forget();
         self.changes.send_modify(|round| *round += 1);
     }
 
@@ -121,13 +172,24 @@ impl Guard {
         let holds = async {
             match holder {
                 Holder::Worker(certificate) => self.known.is_good(&self.handle, certificate, ours).await,
-                Holder::Caller(caller) => match &caller.token {
-                    Some(token) => self.known.is_live(&self.handle, token).await,
-                    None => Ok(true),
-                },
+                Holder::Caller(caller) => {
+                    let session = match &caller.session {
+                        Some(id) => self.sessions.holds(id, self.now()).await?,
+                        None => true,
+                    };
+                    Ok(session && self.is_token_live(caller).await?)
+                }
             }
         };
         tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| Err(store(&silent())))
+    }
+
+    /// Whether the token behind a caller still is good.
+    pub(super) async fn is_token_live(&self, caller: &Caller) -> Result<bool, Problem> {
+        match &caller.token {
+            Some(token) => self.known.is_live(&self.handle, token).await,
+            None => Ok(true),
+        }
     }
 
     /// Who calls; whether it comes too fast is asked then. A token that is none is given as an empty text.
@@ -143,13 +205,16 @@ impl Guard {
         let Ok(bearer) = Bearer::parse(text.trim()) else {
             return Err(self.stranger(origin, "malformed token, expected orlop_<id>_<secret>"));
         };
-        if self.is_client(&bearer) {
-            return Ok(Caller::local());
+        let known = self.bearer(&bearer).await?;
+        known.ok_or_else(|| self.stranger(origin, "this token is unknown, has expired, or was revoked"))
+    }
+
+    /// Whose a token is; none where it is not good.
+    pub(super) async fn bearer(&self, bearer: &Bearer) -> Result<Option<Caller>, Problem> {
+        if self.is_client(bearer) {
+            return Ok(Some(Caller::local()));
         }
-        let Some(caller) = self.known.caller(&self.handle, &bearer).await? else {
-            return Err(self.stranger(origin, "this token is unknown, has expired, or was revoked"));
-        };
-        Ok(caller)
+        self.known.caller(&self.handle, bearer).await
     }
 
     fn is_client(&self, bearer: &Bearer) -> bool {
@@ -220,11 +285,11 @@ impl Api {
     /// Who calls: nobody in particular where anybody may.
     pub(super) async fn identify(
         &self,
-        needs: Needs,
+        route: &Route,
         headers: &HeaderMap,
         peer: SocketAddr,
     ) -> Result<Caller, Problem> {
-        if !matches!(needs, Needs::Role(_)) {
+        if !matches!(route.needs, Needs::Role(_)) {
             return Ok(Caller { role: Role::Viewer, scope: Scope::Tenants(Default::default()), ..Caller::local() });
         }
         let token = headers.get(AUTHORIZATION).map(|header| {
@@ -233,7 +298,10 @@ impl Api {
             bearer.map_or("", |(_, token)| token)
         });
         let origin = Origin { address: peer.ip(), exposed: !self.options.loopback };
-        self.guard.identify(token, origin).await
+        match (token, self.halves(headers)) {
+            (None, Some(halves)) => self.pass_session(&halves, headers, route.method, origin).await,
+            _ => self.guard.identify(token, origin).await,
+        }
     }
 }
 
@@ -254,16 +322,16 @@ mod tests {
 
     #[test]
     fn a_page_from_elsewhere_cannot_reach_a_server_on_loopback() {
-        let passes = |host, origin| check_browser(true, &[], &headers(host, origin), None).is_ok();
+        let passes = |host, origin| check_browser(true, &[], None, &headers(host, origin), None).is_ok();
         assert!(passes("localhost:7070", None) && passes("127.0.0.1:7070", None) && passes("[::1]:7070", None));
         assert!(!passes("evil.example:7070", None), "a name that was made to resolve to this machine");
         assert!(!passes("localhost.evil.example", None) && !passes("", None));
         assert!(passes("localhost:7070", Some("http://localhost:7070")));
         assert!(!passes("localhost:7070", Some("http://localhost:8080")) && !passes("localhost:7070", Some("null")));
-        assert!(check_browser(false, &[], &headers("fleet.example", None), None).is_ok());
-        assert!(check_browser(true, &[], &HeaderMap::new(), Some("127.0.0.1:1")).is_ok());
+        assert!(check_browser(false, &[], None, &headers("fleet.example", None), None).is_ok());
+        assert!(check_browser(true, &[], None, &HeaderMap::new(), Some("127.0.0.1:1")).is_ok());
         let listed = ["https://console.example".to_owned()];
-        let from = |origin| check_browser(true, &listed, &headers("localhost:7070", Some(origin)), None).is_ok();
+        let from = |origin| check_browser(true, &listed, None, &headers("localhost:7070", Some(origin)), None).is_ok();
         assert!(from("https://console.example") && !from("http://console.example") && !from("https://other.example"));
     }
 }

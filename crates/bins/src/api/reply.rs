@@ -1,16 +1,25 @@
 //! Answers: what a route says, and how problems and answers become HTTP. Decides no status.
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use bytes::Bytes;
 use orlop_core::error::{Code, Problem};
 use serde::Serialize;
 
+use super::auth::Caller;
+use crate::web::gzip;
 use crate::wire::problem::{PROBLEM_JSON, body, retry_after_ms};
 
 /// What a route gives.
 pub(super) type Answer = Result<Reply, Problem>;
+
+/// Bodies of so many bytes are gzipped, and those of so many on a thread of their own.
+const LONG: usize = 1 << 10;
+const SLOW: usize = 64 << 10;
 
 /// The header that tells a repeated answer.
 const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
@@ -22,6 +31,10 @@ pub(super) struct Reply {
     headers: HeaderMap,
     content: Content,
     correlation: Vec<String>,
+    /// Who has just signed in.
+    caller: Option<Caller>,
+    /// With what a body that comes bit by bit ends once its reader has lost the right to it; else it breaks.
+    last: Option<Bytes>,
 }
 
 #[derive(Debug)]
@@ -38,7 +51,14 @@ fn status(code: u16) -> StatusCode {
 
 impl Reply {
     fn new(code: u16, content: Content) -> Self {
-        Self { status: status(code), headers: HeaderMap::new(), content, correlation: Vec::new() }
+        Self {
+            status: status(code),
+            headers: HeaderMap::new(),
+            content,
+            correlation: Vec::new(),
+            caller: None,
+            last: None,
+        }
     }
 
     /// An answer with a body.
@@ -71,6 +91,17 @@ impl Reply {
         self
     }
 
+    /// With these bytes at the end, once its reader has lost the right to it.
+    pub(super) fn ends_with(mut self, last: Bytes) -> Self {
+        self.last = Some(last);
+        self
+    }
+
+    /// With what it ends then.
+    pub(super) fn last(&self) -> Option<&Bytes> {
+        self.last.as_ref()
+    }
+
     /// With another status.
     pub(super) fn status(mut self, code: u16) -> Self {
         self.status = status(code);
@@ -87,6 +118,17 @@ impl Reply {
     pub(super) fn about(mut self, correlation: Vec<String>) -> Self {
         self.correlation = correlation;
         self
+    }
+
+    /// Of somebody who has just signed in; for the audit trail.
+    pub(super) fn by(mut self, caller: Caller) -> Self {
+        self.caller = Some(caller);
+        self
+    }
+
+    /// Who has just signed in.
+    pub(super) fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
     }
 
     /// What its client calls the work it is about.
@@ -121,11 +163,17 @@ impl Reply {
         (self.status.as_u16(), self.headers.get(LOCATION).and_then(|value| value.to_str().ok()), body)
     }
 
-    /// As an HTTP response.
-    pub(super) fn response(self, request_id: &str) -> Response {
+    /// As an HTTP response. `packs`: a long body may be gzipped.
+    pub(super) async fn response(mut self, request_id: &str, packs: bool) -> Response {
         let (media, body) = match self.content {
             Content::Empty => (None, Body::empty()),
-            Content::Json(body) => (Some("application/json"), Body::from(body.to_string())),
+            Content::Json(body) => {
+                let text = body.to_string();
+                let packed = if packs && text.len() >= LONG { packed(&text).await } else { None };
+                let coding = packed.as_ref().map(|_| (CONTENT_ENCODING, HeaderValue::from_static("gzip")));
+                self.headers.extend(coding);
+                (Some("application/json"), packed.map_or_else(|| Body::from(text), Body::from))
+            }
             Content::Text(media, text) => (Some(media), Body::from(text)),
             Content::Stream(media, body) => (Some(media), body),
         };
@@ -155,10 +203,27 @@ pub(super) fn problem(mut problem: Problem, request_id: &str) -> Response {
     finish(response, request_id)
 }
 
+/// The id of a request: the client's, or a new one.
+pub(super) fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    let good = |id: &&str| !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_graphic());
+    given.filter(good).map_or_else(|| uuid::Uuid::new_v4().simple().to_string(), str::to_owned)
+}
+
+/// A text gzipped; a long one on a thread of its own, so that nobody waits for it.
+async fn packed(text: &str) -> Option<Bytes> {
+    if text.len() < SLOW {
+        return Some(gzip(text.as_bytes()));
+    }
+    let text = text.to_owned();
+    tokio::task::spawn_blocking(move || gzip(text.as_bytes())).await.ok()
+}
+
 fn finish(mut response: Response, request_id: &str) -> Response {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     headers.extend(HeaderValue::from_str(request_id).ok().map(|id| (HeaderName::from_static("x-request-id"), id)));
     response
 }

@@ -106,6 +106,8 @@ pub(super) enum Repeat {
     Loop,
     /// By a mark only: its answer holds a secret that is shown once.
     Secret,
+    /// Not at all: what it takes can be used once.
+    Never,
 }
 
 /// A row of the table.

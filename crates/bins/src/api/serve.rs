@@ -8,8 +8,8 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, Query, RawPathParams, Request};
+use axum::http::Uri;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodRouter, on};
@@ -22,7 +22,8 @@ use super::auth::{Caller, Concern};
 use super::call::Call;
 use super::cors;
 use super::guard::{Origin, check_browser};
-use super::reply::{self, Answer, Reply};
+use super::page::{accepts_gzip, with_page};
+use super::reply::{self, Answer, Reply, request_id};
 use super::route::{Method, Needs, Repeat, Route};
 use super::state::Api;
 use super::table::{ROOT, ROUTES};
@@ -38,6 +39,7 @@ pub fn router(api: &Arc<Api>) -> Router {
     for route in ROUTES.iter().filter(|route| ROOT.contains(&route.path)) {
         router = router.route(route.path, method(api, route));
     }
+    let router = with_page(router, api);
     let nothing = async |request: Request| {
         let id = request_id(request.headers());
         reply::problem(Problem::coded(Code::NotFound, "route not found"), &id)
@@ -68,13 +70,6 @@ fn method(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
     on(route.method.filter(), answer)
 }
 
-/// The id of a request: the client's, or a new one.
-fn request_id(headers: &HeaderMap) -> String {
-    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
-    let good = |id: &&str| !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_graphic());
-    given.filter(good).map_or_else(|| uuid::Uuid::new_v4().simple().to_string(), str::to_owned)
-}
-
 async fn serve(
     api: Arc<Api>,
     route: &'static Route,
@@ -86,35 +81,29 @@ async fn serve(
     let id = request_id(request.headers());
     let connection = request.extensions().get::<Connection>().cloned();
     let target = request.uri().path().to_owned();
+    // An answer with a secret is not packed: its length would tell of what it holds.
+    let packs = !matches!(route.repeat, Repeat::Secret | Repeat::Never) && accepts_gzip(request.headers());
     let (mut who, concern) = (None, Concern::default());
     let answer = pass(&api, route, peer, (params, &id), request, (&mut who, &concern)).await;
-    let refused = answer.as_ref().err().map(|problem| problem.code);
     if let (Some(connection), Ok(_), Needs::Role(_), Some(who)) = (connection, &answer, route.needs, &who) {
         connection.known(who.name());
     }
-    let knocks = matches!(refused, Some(Code::Unauthenticated | Code::RateLimited));
-    if route.method.writes() || knocks || refused == Some(Code::Forbidden) {
-        let outcome = answer.as_ref().err().map_or("ok", |problem| problem.code.as_str());
-        let actor = who.as_ref().map_or_else(|| peer.ip().to_string(), |caller: &Caller| caller.name().to_owned());
-        let entry = AuditEntry {
-            number: 0,
-            time: api.handle.clock().wall(),
-            actor,
-            tenant: whose(who.as_ref(), &concern),
-            action: route.name.into(),
-            target: of_work(target, answer.as_ref().map(Reply::correlation).unwrap_or_default()),
-            outcome: outcome.into(),
-            request_id: Some(id.clone()),
-        };
-        api.note(entry, knocks).await;
+    if let Some(signed_in) = answer.as_ref().ok().and_then(Reply::caller) {
+        who = Some(signed_in.clone());
+    }
+    let asked = Asked { route, peer, target, id: &id };
+    if let Some(entry) = asked.entry(&api, &answer, who.as_ref(), &concern) {
+        let refused = answer.as_ref().err().map(|problem| problem.code);
+        api.note(entry, knocks(refused)).await;
     }
     let response = match answer {
         Ok(reply) => match who.clone() {
             Some(caller) => {
-                let through = |body| until(&api, Holder::Caller(caller), Ending::Break, None, body);
-                reply.streams_through(through).response(&id)
+                let ending = reply.last().cloned().map_or(Ending::Break, Ending::Last);
+                let through = |body| until(&api, Holder::Caller(caller), ending, None, body);
+                reply.streams_through(through).response(&id, packs).await
             }
-            None => reply.response(&id),
+            None => reply.response(&id, packs).await,
         },
         Err(problem) => reply::problem(problem, &id),
     };
@@ -132,6 +121,43 @@ async fn serve(
     response
 }
 
+/// Whether a refusal is one of somebody whom nobody knows, or who asks too often.
+fn knocks(refused: Option<Code>) -> bool {
+    matches!(refused, Some(Code::Unauthenticated | Code::RateLimited))
+}
+
+/// A request as the audit trail has it.
+struct Asked<'a> {
+    route: &'static Route,
+    peer: SocketAddr,
+    target: String,
+    id: &'a str,
+}
+
+impl Asked<'_> {
+    /// What is noted of it: what changed something, or was refused.
+    fn entry(self, api: &Api, answer: &Answer, who: Option<&Caller>, concern: &Concern) -> Option<AuditEntry> {
+        let refused = answer.as_ref().err().map(|problem| problem.code);
+        if !self.route.method.writes() && !knocks(refused) && refused != Some(Code::Forbidden) {
+            return None;
+        }
+        // Whoever signs in is nobody until that is done.
+        let known = who.filter(|_| self.route.needs != Needs::Nothing || answer.is_ok());
+        let correlation = answer.as_ref().map(Reply::correlation).unwrap_or_default();
+        let session = known.and_then(|caller| caller.session.as_deref());
+        Some(AuditEntry {
+            number: 0,
+            time: api.handle.clock().wall(),
+            actor: known.map_or_else(|| self.peer.ip().to_string(), |caller| caller.name().to_owned()),
+            tenant: whose(who, concern),
+            action: self.route.name.into(),
+            target: of_session(of_work(self.target, correlation), session),
+            outcome: refused.map_or("ok", Code::as_str).into(),
+            request_id: Some(self.id.to_owned()),
+        })
+    }
+}
+
 /// The tenant of an entry: the one whose objects the request was about, else the caller's only one.
 pub(crate) fn whose(who: Option<&Caller>, concern: &Concern) -> Option<TenantName> {
     match who {
@@ -143,6 +169,11 @@ pub(crate) fn whose(who: Option<&Caller>, concern: &Concern) -> Option<TenantNam
 /// The target of a request with what its client calls the work, by which it is found in job, events and logs.
 fn of_work(target: String, correlation: &[String]) -> String {
     if correlation.is_empty() { target } else { format!("{target} correlation_id={}", correlation.join(",")) }
+}
+
+/// The target of a request of the console, with the session that made it.
+fn of_session(target: String, session: Option<&str>) -> String {
+    session.map_or(target.clone(), |session| format!("{target} session={session}"))
 }
 
 async fn pass(
@@ -157,11 +188,12 @@ async fn pass(
     check_browser(
         api.options.loopback,
         &api.options.origins,
+        api.options.console.as_ref().map(|console| &console.place),
         &parts.headers,
         parts.uri.authority().map(Authority::as_str),
     )?;
     let changes = api.guard.changes();
-    let caller = api.identify(route.needs, &parts.headers, peer).await?;
+    let caller = api.identify(route, &parts.headers, peer).await?;
     *who = Some(caller.clone());
     api.guard.check_pace(&caller)?;
     if let Needs::Role(role) = route.needs {
@@ -181,10 +213,10 @@ async fn pass(
         }
         let path = parts.uri.path().to_owned();
         let (request_id, concern) = (id.to_owned(), concern.clone());
-        let call = Call { caller, concern, request_id, path, params, query, headers: parts.headers, body };
+        let call = Call { caller, peer, concern, request_id, path, params, query, headers: parts.headers, body };
         call.check_query(route)?;
         match call.key()? {
-            Some(key) if route.method == Method::Post && route.repeat != Repeat::Loop => {
+            Some(key) if route.method == Method::Post && !matches!(route.repeat, Repeat::Loop | Repeat::Never) => {
                 let key = key.to_owned();
                 api.once(route, key, call).await
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_core::error::{Code, Problem};
+use orlop_core::error::Problem;
 use orlop_core::id::{Epoch, TenantName};
 use orlop_core::ports::fleet_store::{AuditEntry, Kind, Record, WriteBatch};
 use orlop_core::rate::Rate;
@@ -15,12 +15,17 @@ use super::auth::{Rates, SecretHash};
 use super::body::Bodies;
 use super::counts::EndedCounts;
 use super::guard::Guard;
+use super::leading::epoch_of;
+pub(super) use super::leading::store;
+use super::live::Live;
 use super::refusal_log::RefusalLog;
 use super::replay::Replays;
+use super::session_store::FleetSessions;
 use super::streams::Streams;
 use crate::host::scheduler::flows::Flows;
-use crate::host::scheduler::{Handle, Status, Stop};
+use crate::host::scheduler::{Handle, Stop};
 use crate::telemetry::metrics::Metrics;
+use crate::web::{Lives, Place, Sessions};
 use crate::wire::identity::Authority;
 
 /// How the interface behaves.
@@ -40,6 +45,19 @@ pub struct Options {
     pub rate: Rate,
     /// Requests per address without a valid token.
     pub address_rate: Rate,
+    /// Where the console is found, and how long its sessions live; none = there is no console.
+    pub console: Option<Console>,
+}
+
+/// The console of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Console {
+    /// Where its page is found.
+    pub place: Place,
+    /// How long sessions and links live.
+    pub lives: Lives,
+    /// How long changes are gathered before they are sent.
+    pub tick: Duration,
 }
 
 impl Options {
@@ -54,6 +72,7 @@ impl Options {
             origins: Vec::new(),
             rate: Rate { per_second: 100, burst: 200 },
             address_rate: Rate { per_second: 20, burst: 20 },
+            console: None,
         }
     }
 }
@@ -78,6 +97,8 @@ pub struct Api {
     /// The flows of the server.
     pub(super) flows: Flows,
     pub(super) streams: Streams,
+    /// What pages see as it happens.
+    pub(super) live: Live,
     pub(super) bodies: Bodies,
     pub(super) counts: EndedCounts,
     /// Ends the streams.
@@ -88,7 +109,9 @@ impl Api {
     /// The interface of a server. Call it inside a runtime.
     pub fn new(handle: Handle, metrics: Arc<Metrics>, options: Options) -> Arc<Self> {
         let rates = Rates::new(options.rate, options.address_rate);
-        let guard = Guard::new(handle.clone(), Arc::clone(&metrics), rates, options.client_token.clone());
+        let lives = options.console.as_ref().map(|console| console.lives).unwrap_or_default();
+        let sessions = Sessions::new(FleetSessions(handle.clone()), lives);
+        let guard = Guard::new(handle.clone(), Arc::clone(&metrics), rates, options.client_token.clone(), sessions);
         Arc::new(Self {
             guard,
             refusals: RefusalLog::default(),
@@ -102,6 +125,7 @@ impl Api {
             secrets: Mutex::default(),
             tokens: Mutex::default(),
             streams: Streams::default(),
+            live: Live::default(),
             bodies: Bodies::default(),
             counts: EndedCounts::default(),
             stop: Stop::default(),
@@ -166,19 +190,7 @@ impl Api {
 
     /// The epoch in which this server may write.
     pub(super) fn epoch(&self) -> Result<Epoch, Problem> {
-        match self.handle.status() {
-            Status::Leading { epoch } => Ok(epoch),
-            Status::Standby { leader } => {
-                let detail = "this server is not the leader; send the request to the leader";
-                let mut problem = Problem::coded(Code::NotLeader, detail).retry_after(Duration::from_secs(1));
-                problem.details_mut().leader = leader;
-                Err(problem)
-            }
-            Status::Restoring | Status::Stopped => {
-                let detail = "the store is not available; try again shortly";
-                Err(Problem::coded(Code::StoreUnavailable, detail).retry_after(Duration::from_millis(1000)))
-            }
-        }
+        epoch_of(&self.handle)
     }
 
     /// Writes records that are not the loop's: tokens, answers to repeated requests.
@@ -197,14 +209,4 @@ impl Api {
         }
         written.map_err(|error| store(&error))
     }
-}
-
-/// The problem of a store that failed.
-pub(super) fn store(error: &Problem) -> Problem {
-    use orlop_core::error::Class;
-    let code = match error.class {
-        Class::Fatal => Code::Internal,
-        _ => Code::StoreUnavailable,
-    };
-    Problem::coded(code, error.chain()).retry_after(Duration::from_secs(1))
 }

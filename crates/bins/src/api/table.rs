@@ -1,10 +1,11 @@
 //! The table of routes: everything the interface answers, with the role each needs. What is not in it is not there.
 
 use super::auth::Role;
+use super::live;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
 use super::routes::{
     again, artifacts, cancel, events, flow_logs, flows, jobs, join_tokens, logs, parts, pipelines, secrets, server,
-    submit, tenants, tokens, workers,
+    session, submit, tenants, tokens, workers,
 };
 use super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
 use super::view::explain::ExplainShape;
@@ -13,11 +14,14 @@ use super::view::flow::{DagView, FlowAccepted, FlowList, FlowOrdered, FlowView, 
 use super::view::flow_order::{
     CancelFlow, DecisionOrder, FlowOrder, NoOrder, PipelineOrder, PipelineRun, PipelineVersion, RetryFlow,
 };
+use super::view::flow_state::FlowState;
 use super::view::job::{
     AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, RetryOrder, Submitted,
 };
 use super::view::join_token::{JoinTokenList, JoinTokenView, NewJoinToken};
+use super::view::live::{ApprovalList, GraphShape, Topics};
 use super::view::secret::{NewSecret, SecretList};
+use super::view::session::{ConsoleView, NewSessionLink, SessionBegun, SessionLinkView, SignIn};
 use super::view::spec::SubmitShape;
 use super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView};
 use super::view::token::{NewToken, TokenList, TokenView};
@@ -198,6 +202,13 @@ pub(super) const ROUTES: &[Route] = &[
             param("object", "Also as the object it was submitted as, with its status"),
         ])
         .gives(200, shape::<FlowView>),
+    Route::new(Method::Get, "/flows/{id}/graph", VIEWER, by!(live::graph))
+        .named("flows.graph", "Shows the graph of a flow with places for its steps, the same while it runs and after")
+        .query(&[param("fold", "Whether steps that are alike are one group: auto, which is above 400 steps, always or never")])
+        .gives(200, shape::<GraphShape>),
+    Route::new(Method::Get, "/flows/{id}/state", VIEWER, by!(live::state))
+        .named("flows.state", "Shows where each step of a flow stands, in column form, in the order of the graph")
+        .gives(200, shape::<FlowState>),
     Route::new(Method::Delete, "/flows/{id}", SUBMITTER, by!(flows::delete))
         .named("flows.delete", "Deletes a flow that has ended")
         .gives_nothing(),
@@ -341,6 +352,37 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(Method::Delete, "/join-tokens/{id}", OPERATOR, by!(join_tokens::revoke))
         .named("join_tokens.revoke", "Revokes a token: it can no longer be used to join")
         .gives_nothing(),
+    Route::new(Method::Get, "/console", Needs::Nothing, by!(session::console_of))
+        .named("console.get", "Shows what the web page has to know of this server")
+        .gives(200, shape::<ConsoleView>),
+    Route::new(Method::Post, "/session", Needs::Nothing, by!(session::begin))
+        .named("session.begin", "Signs a browser in, by the key of a link or a token")
+        .takes(BODY, shape::<SignIn>)
+        .gives(201, shape::<SessionBegun>)
+        .repeats(Repeat::Never),
+    Route::new(Method::Delete, "/session", VIEWER, by!(session::end))
+        .named("session.end", "Signs a browser out")
+        .gives_nothing(),
+    Route::new(Method::Post, "/session-links", VIEWER, by!(session::link))
+        .named("session.link", "Creates a link to the web page that signs a browser in once")
+        .may_take(BODY, shape::<NewSessionLink>)
+        .gives(201, shape::<SessionLinkView>)
+        .repeats(Repeat::Secret),
+    Route::new(Method::Get, "/live", VIEWER, by!(live::live))
+        .named("live.open", "Shows topics as they change, as a stream (SSE): the whole of each first")
+        .query(&[param(
+            "topics",
+            "What is shown, separated by commas: overview, flows, jobs, workers, approvals, flow:ID, job:ID; at most 64",
+        )])
+        .gives_text("text/event-stream"),
+    Route::new(Method::Post, "/live/{stream}", VIEWER, by!(live::change))
+        .named("live.topics", "Changes the topics of an open stream of the same caller")
+        .takes(BODY, shape::<Topics>)
+        .gives_nothing()
+        .repeats(Repeat::Never),
+    Route::new(Method::Get, "/approvals", VIEWER, by!(live::approvals))
+        .named("approvals.list", "Lists steps that wait for a decision, of all flows")
+        .gives(200, shape::<ApprovalList>),
     Route::new(Method::Get, "/events", VIEWER, by!(events::events))
         .named("server.events", "Events from now on, as a stream (SSE)")
         .query(&[param("type", "Only these, such as `job.*` or `job.completed`")])

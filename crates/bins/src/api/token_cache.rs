@@ -1,11 +1,11 @@
 //! Tokens and certificates of workers as the store has them, for the guard: read once, and again when one was written, when
 //! another term of leadership began, or after a while. What was revoked or has expired is good for nothing from then on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orlop_core::error::Problem;
-use orlop_core::id::{Epoch, TenantName, WorkerId};
+use orlop_core::id::{Epoch, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Entry, Token};
 use orlop_core::time::Time;
 
@@ -102,17 +102,12 @@ impl TokenGrant {
             bad("an unknown role");
             return None;
         };
-        let scope = match token.tenants.iter().any(|name| name == "*") {
-            true => Scope::All,
-            false => match token.tenants.iter().map(|name| name.parse()).collect::<Result<BTreeSet<TenantName>, _>>() {
-                Ok(tenants) => Scope::Tenants(tenants),
-                Err(_) => {
-                    bad("an invalid tenant name");
-                    return None;
-                }
-            },
+        let Some(scope) = Scope::read(&token.tenants) else {
+            bad("an invalid tenant name");
+            return None;
         };
-        let caller = Caller { token: Some(bearer.id().clone()), role, scope, expires_at: token.expires_at };
+        let caller =
+            Caller { token: Some(bearer.id().clone()), role, scope, expires_at: token.expires_at, session: None };
         Some(Self { hash, caller })
     }
 

@@ -33,10 +33,12 @@ pub(crate) enum Holder {
 }
 
 /// How a stream ends that has to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// It breaks: anyone who reads it asks again, and hears why not.
     Break,
+    /// With these bytes, as if that were all.
+    Last(Bytes),
     /// With a status of gRPC.
     Status,
 }
@@ -80,7 +82,8 @@ impl HttpBody for Until {
         }
         if self.over.poll_unpin(cx).is_ready() {
             self.done = true;
-            return Poll::Ready(Some(match self.ending {
+            return Poll::Ready(Some(match &self.ending {
+                Ending::Last(bytes) => Ok(Frame::data(bytes.clone())),
                 Ending::Break => Err(axum::Error::new("access to this stream has expired")),
                 Ending::Status => {
                     let mut trailers = HeaderMap::new();

@@ -151,6 +151,11 @@ pub(super) fn serialized(value: &impl Serialize, format: Format) -> Result<Strin
     serde_json::to_string_pretty(value).map_err(|error| failed(error.to_string()))
 }
 
+/// Whether a person reads what is printed, and nothing keeps it.
+pub(super) fn is_terminal() -> bool {
+    io::stdout().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Whether standard error is a terminal on which something can be redrawn.
 #[must_use]
 pub(super) fn can_draw() -> bool {

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use orlop_core::error::{Code, Problem};
 use orlop_core::id::TenantName;
+use orlop_core::ports::fleet_store::{Session, SessionGrant};
 use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::token::TokenId;
+use crate::bearer::TokenId;
 
 /// Whose objects a token is good for; or whose an object is, such as a worker or a token, that tenants share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,26 @@ impl Scope {
         match read {
             Ok(tenants) if !tenants.is_empty() => Self::Tenants(tenants),
             _ => Self::All,
+        }
+    }
+}
+
+impl Scope {
+    /// Of names as a token has them: `*` = all tenants. None where one is no name.
+    #[must_use]
+    pub fn read(names: &[String]) -> Option<Self> {
+        if names.iter().any(|name| name == "*") {
+            return Some(Self::All);
+        }
+        names.iter().map(|name| name.parse()).collect::<Result<_, _>>().ok().map(Self::Tenants)
+    }
+
+    /// The names as a token has them.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::All => vec!["*".to_owned()],
+            Self::Tenants(tenants) => tenants.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -59,15 +80,41 @@ pub struct Caller {
     pub role: Role,
     /// To whose objects.
     pub scope: Scope,
-    /// When the token ends.
+    /// When the token or the session ends.
     pub expires_at: Option<Time>,
+    /// The session of a browser through which it calls, by its id.
+    pub session: Option<String>,
 }
 
 impl Caller {
     /// The caller with the client token: a person or a worker of this machine under the server's user. It may do anything.
     #[must_use]
     pub const fn local() -> Self {
-        Self { token: None, role: Role::Admin, scope: Scope::All, expires_at: None }
+        Self { token: None, role: Role::Admin, scope: Scope::All, expires_at: None, session: None }
+    }
+
+    /// What a session that it opens may do: as much as it may itself, or less.
+    #[must_use]
+    pub fn grant(&self, role: Role) -> SessionGrant {
+        SessionGrant {
+            token: self.token.as_ref().map(|token| token.as_str().to_owned()),
+            role: role.as_str().to_owned(),
+            tenants: self.scope.names(),
+            token_expires_at: self.expires_at,
+        }
+    }
+
+    /// The caller of a session; none where it cannot be read.
+    #[must_use]
+    pub fn of_session(session: &Session) -> Option<Self> {
+        let grant = &session.grant;
+        Some(Self {
+            token: grant.token.clone().map(TokenId::of),
+            role: Role::ALL.into_iter().find(|role| role.as_str() == grant.role)?,
+            scope: Scope::read(&grant.tenants)?,
+            expires_at: Some(session.expires_at),
+            session: Some(session.id.clone()),
+        })
     }
 
     /// Who it is, in audit and logs.
@@ -264,7 +311,7 @@ mod tests {
 
     fn with(tenants: &[&str]) -> Caller {
         let scope = Scope::Tenants(tenants.iter().map(|text| name(text)).collect());
-        Caller { token: None, role: Role::Submitter, scope, expires_at: None }
+        Caller { role: Role::Submitter, scope, ..Caller::local() }
     }
 
     #[test]

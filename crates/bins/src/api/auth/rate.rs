@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use orlop_core::rate::{Bucket, Rate};
 
-use super::token::TokenId;
+use crate::bearer::TokenId;
 
 /// Buckets of at most so many callers of a kind are kept; beyond that the idle ones are forgotten, and then all new ones
 /// share one bucket.

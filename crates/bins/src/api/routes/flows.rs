@@ -62,7 +62,7 @@ fn accepted(taken: Accepted) -> Answer {
 
 impl Api {
     /// A flow that the caller sees.
-    async fn flow(&self, call: &Call) -> Result<FleetFlow, Problem> {
+    pub(in super::super) async fn flow(&self, call: &Call) -> Result<FleetFlow, Problem> {
         let flow = self.flows.find(call.part("id"), call.visible().as_deref()).await?;
         call.concern.is(&flow.tenant);
         Ok(flow)

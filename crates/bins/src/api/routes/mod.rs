@@ -13,6 +13,7 @@ pub(super) mod parts;
 pub(super) mod pipelines;
 pub(super) mod secrets;
 pub(super) mod server;
+pub(super) mod session;
 pub(super) mod submit;
 pub(super) mod tenants;
 pub(super) mod tokens;

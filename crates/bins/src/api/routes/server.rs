@@ -64,7 +64,7 @@ fn band(band: Band) -> &'static str {
 }
 
 /// What waits of the tenants that a caller sees.
-fn queues(snapshot: &Snapshot, caller: &Caller) -> Vec<TenantQueueView> {
+pub(in super::super) fn queues(snapshot: &Snapshot, caller: &Caller) -> Vec<TenantQueueView> {
     let seen = snapshot.queues.iter().filter(|queue| caller.sees(&queue.tenant));
     let row = |queue: &TenantQueue| TenantQueueView {
         tenant: queue.tenant.to_string(),
@@ -77,7 +77,7 @@ fn queues(snapshot: &Snapshot, caller: &Caller) -> Vec<TenantQueueView> {
 }
 
 /// What fits nowhere, of the tenants that a caller sees.
-fn blocked(snapshot: &Snapshot, caller: &Caller) -> Vec<BlockedView> {
+pub(in super::super) fn blocked(snapshot: &Snapshot, caller: &Caller) -> Vec<BlockedView> {
     let seen = snapshot.blocked.iter().filter(|(queue, _)| caller.sees(&queue.tenant));
     let row = |(queue, since): &(BlockedQueue, Time)| BlockedView {
         tenant: queue.tenant.to_string(),

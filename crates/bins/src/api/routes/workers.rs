@@ -10,7 +10,7 @@ use orlop_core::ports::fleet_store::{Kind, Record, Token};
 use orlop_core::time::{HumanDuration, Time};
 use orlop_scheduler::event::DrainOrder;
 
-use super::super::auth::{Access, Role, Scope};
+use super::super::auth::{Access, Caller, Role, Scope};
 use super::super::call::{Call, forbidden, internal, not_found};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
@@ -41,7 +41,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     };
     let later = snapshot.workers.iter().filter(|(id, _)| after.as_ref().is_none_or(|after| *id > after));
     let mut found = later.filter(|(_, worker)| passes(worker));
-    let items: Vec<WorkerView> = found.by_ref().take(limit).map(|(_, worker)| shown(&call, worker)).collect();
+    let items: Vec<WorkerView> = found.by_ref().take(limit).map(|(_, worker)| shown(&call.caller, worker)).collect();
     let more = found.next().is_some();
     let next_cursor = items.last().filter(|_| more).map(|last| cursor::write("workers", &last.id));
     Reply::json(200, &WorkerList { items, next_cursor })
@@ -75,16 +75,17 @@ pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
     let snapshot = api.handle.leader_snapshot()?;
     let seen = snapshot.workers.get(&id).filter(|worker| call.may(Access::See, &worker.whose()));
     let worker = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
-    Reply::json(200, &shown(&call, worker))
+    Reply::json(200, &shown(&call.caller, worker))
 }
 
 /// A worker as a caller sees it: of the tenants whose jobs it takes, those that the caller sees.
-fn shown(call: &Call, worker: &WorkerSnapshot) -> WorkerView {
+/// A worker as a caller sees it.
+pub(in super::super) fn shown(caller: &Caller, worker: &WorkerSnapshot) -> WorkerView {
     let mut view = WorkerView::from(worker);
     if let Some(tenants) = view.capabilities["tenants"].as_array_mut() {
         tenants.retain(|tenant| {
             let name = tenant.as_str().and_then(|name| name.parse().ok());
-            name.is_none_or(|name: TenantName| call.sees(&name))
+            name.is_none_or(|name: TenantName| caller.sees(&name))
         });
     }
     view

@@ -12,17 +12,18 @@ use axum::http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
 use orlop_cloud::artifact::UploadStore;
 use orlop_cloud::logs::{LogOptions, LogStore};
-use orlop_core::ports::fleet_store::FleetStore;
+use orlop_core::ports::fleet_store::{AuditEntry, AuditFilter, FleetStore, Page};
 use orlop_core::rate::Rate;
 use orlop_core::testing::fleet_store::MemoryFleet;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::api::auth::Bearer;
-use crate::api::{Api, Options, router};
+use crate::api::{Api, Console, Options, router};
 use crate::host::scheduler::clock::MachineClock;
 use crate::host::scheduler::{Options as ServerOptions, SecretPlace, Server, Status};
 use crate::telemetry::metrics::Metrics;
+use crate::web::{Lives, Place};
 
 /// How long a test waits for what must come.
 const SOON: Duration = Duration::from_secs(60);
@@ -197,7 +198,9 @@ impl Fixture {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let client_token = Some(Bearer::parse(CLIENT).unwrap().hash());
-        let options = change(Options { client_token, ..Options::loopback("default".parse().unwrap()) });
+        let place = Place::of_listener("http://localhost:7070", b"id");
+        let console = Some(Console { place, lives: Lives::default(), tick: Duration::from_millis(100) });
+        let options = change(Options { client_token, console, ..Options::loopback("default".parse().unwrap()) });
         let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options);
         Self { router: router(&api), api, server }
     }
@@ -247,6 +250,21 @@ impl Fixture {
     /// Ends streams, as the end of the listener does.
     pub(super) fn end_streams(&self) {
         self.api.stop.stop();
+    }
+
+    /// The first `count` entries of the audit trail, once they are written: who, what, about what, and how it ended.
+    pub(super) async fn audit(&self, count: usize) -> Vec<String> {
+        let began = std::time::Instant::now();
+        loop {
+            let found = self.server.handle().store().audit(&AuditFilter::default(), &Page::first(100)).await.unwrap();
+            if found.items.len() >= count {
+                let row =
+                    |entry: &AuditEntry| format!("{} {} {} {}", entry.actor, entry.action, entry.target, entry.outcome);
+                return found.items.iter().map(row).collect();
+            }
+            assert!(began.elapsed() < SOON, "the trail is written");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     pub(super) async fn ask(&self, ask: Ask) -> Answer {

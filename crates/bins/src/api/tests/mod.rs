@@ -7,6 +7,8 @@ mod flows;
 mod fuzz;
 mod jobs;
 mod limits;
+mod live;
 mod scope;
+mod session;
 mod tenants;
 mod torture;

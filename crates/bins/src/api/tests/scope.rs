@@ -68,7 +68,7 @@ fn about(name: &str) -> About {
         "jobs.submit" | "uploads.begin" | "pipelines.create" | "flows.submit" | "secrets.list" | "secrets.put"
         | "secrets.delete" => About::New,
         "jobs.list" | "jobs.cancel_many" | "pipelines.list" | "flows.list" | "workers.list" | "tenants.list"
-        | "tokens.list" | "join_tokens.list" | "server.stats" => About::List,
+        | "tokens.list" | "join_tokens.list" | "server.stats" | "approvals.list" => About::List,
         "artifacts.get" => About::One("artifact"),
         "uploads.add" | "uploads.finish" => About::One("upload"),
         "workers.get" => About::Shared("worker"),
@@ -77,6 +77,9 @@ fn about(name: &str) -> About {
         "tokens.create" | "join_tokens.create" => About::NewRight,
         "tokens.revoke" => About::Right("token"),
         "join_tokens.revoke" => About::Right("join token"),
+        "console.get" | "live.open" | "live.topics" | "session.begin" | "session.end" | "session.link" => {
+            About::Nothing
+        }
         "server.events" | "server.live" | "server.ready" | "server.version" | "server.openapi" => About::Nothing,
         name if name.starts_with("jobs.") => About::One("job"),
         name if name.starts_with("pipelines.") => About::One("pipeline"),

@@ -12,6 +12,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
+use super::flow_state::{step_reason, waiting};
 use super::list::Listed;
 use super::{time, times};
 use crate::host::scheduler::flows::{FlowRead, FlowSummary};
@@ -88,7 +89,7 @@ pub(crate) struct StepView {
     pub(crate) name: String,
     /// Pending, Running, Completed, Skipped, Failed or Cancelled
     pub(crate) state: String,
-    /// Pending, Running, Succeeded, Failed, Skipped or PendingApproval
+    /// Pending, Waiting, Running, Succeeded, Failed, Skipped or PendingApproval
     pub(crate) phase: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
@@ -251,6 +252,23 @@ impl From<FlowSummary> for FlowView {
     }
 }
 
+impl FlowView {
+    /// A flow in a list, as it stands now: what is listed may be behind.
+    pub(crate) fn stands(known: FlowSummary, status: &FlowStatus) -> Self {
+        let cancelled = CANCELLED.contains(&cause(status).as_str());
+        let phase = status.phase.to_string();
+        Self {
+            state: flow_state(&phase, cancelled).to_owned(),
+            phase,
+            message: status.message.clone(),
+            progress: status.progress.summary.clone(),
+            started_at: times(status.start_time),
+            ended_at: times(status.completion_time),
+            ..Self::from(known)
+        }
+    }
+}
+
 /// Why a flow failed, one word.
 fn cause(status: &FlowStatus) -> String {
     let failed = status.conditions.iter().find(|condition| condition.kind == "Failed");
@@ -291,6 +309,7 @@ impl FlowView {
 impl StepView {
     /// A step under the name its pipeline gave it.
     pub(crate) fn of(read: &FlowRead, step: &StepStatus) -> Self {
+        let waits = waiting(step);
         let outputs = step.outputs.iter().flat_map(|outputs| &outputs.parameters);
         let outputs = outputs.map(|output| (output.name.clone(), output.value.clone()));
         let approval = step.approval.as_ref().map(|approval| ApprovalView {
@@ -302,14 +321,14 @@ impl StepView {
         Self {
             name: read.shown(&step.name).to_owned(),
             state: step_state(step).to_owned(),
-            phase: step.phase.to_string(),
-            reason: step.reason.clone(),
-            message: step.message.clone(),
+            phase: if waits.is_some() { "Waiting".to_owned() } else { step.phase.to_string() },
+            reason: step_reason(step).to_owned(),
+            message: waits.map_or(&step.message, |waiting| &waiting.message).clone(),
             attempt: step.attempt,
             retries: step.retry_count,
             lost: step.lost_count,
             job: step.job_ref.as_ref().map(|job| job.uid.clone()),
-            started_at: times(step.start_time),
+            started_at: times(step.start_time.filter(|_| waits.is_none())),
             ended_at: times(step.completion_time),
             next_retry_at: times(step.next_retry_time),
             outputs: outputs.collect(),

@@ -27,6 +27,7 @@ mod target;
 mod tasks;
 mod token;
 mod top;
+mod ui;
 mod up;
 mod wait;
 mod workers;
@@ -41,6 +42,8 @@ use super::signals::interruptible;
 pub(super) enum Fleet {
     /// Start a fleet on this machine: scheduler, store, REST interface and a worker in one process
     Up(up::UpArgs),
+    /// Open the web page of a server, signed in
+    Ui(ui::UiArgs),
     /// Submit a job to a server
     Submit(Box<submit::SubmitArgs>),
     /// List jobs
@@ -94,6 +97,7 @@ pub(super) async fn run(verb: Fleet) -> Result<Exit, Failure> {
 async fn asked(verb: Fleet) -> Result<Exit, Failure> {
     match verb {
         Fleet::Up(args) => up::up(args).await,
+        Fleet::Ui(args) => ui::ui(args).await,
         Fleet::Submit(args) => submit::submit(*args).await,
         Fleet::Jobs(args) => jobs::jobs(args).await,
         Fleet::Elements(args) => elements::elements(args).await,

@@ -115,7 +115,7 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Does something for so long.
-    pub(super) async fn bound(self, what: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    pub(super) async fn bound<T>(self, what: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let Some(limit) = self.timeout else { return what.await };
         match tokio::time::timeout(limit.get(), what).await {
             Ok(done) => done,

@@ -54,7 +54,7 @@ pub(in crate::cli) struct CreateArgs {
     patience: Patience,
 }
 
-fn role(text: &str) -> Result<Role, String> {
+pub(super) fn role(text: &str) -> Result<Role, String> {
     let callers = || Role::ALL.into_iter().filter(|role| *role != Role::Worker);
     let found = callers().find(|role| role.as_str().eq_ignore_ascii_case(text));
     found.ok_or_else(|| format!("use {}", callers().map(Role::as_str).collect::<Vec<_>>().join(", ")))

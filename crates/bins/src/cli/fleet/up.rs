@@ -22,7 +22,7 @@ use super::client::SERVER;
 use super::data::Data;
 use crate::api::{BASE, NewJoinToken};
 use crate::host::client_token;
-use crate::host::scheduler::program::{AUTHORITY, Plan, StorePlace, TlsPlan, Whole};
+use crate::host::scheduler::program::{AUTHORITY, ConsolePlan, Plan, StorePlace, TlsPlan, Whole};
 use crate::host::scheduler::retention::Limits;
 use crate::host::scheduler::{Disks, Handle, Options, SecretPlace, Status};
 use crate::host::worker::machine::Offer;
@@ -118,7 +118,11 @@ pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
         running = start(&args) => running?,
         exit = signals.next() => return Ok(exit),
     };
-    output::print(&greeting(&running))?;
+    let link = match output::is_terminal() {
+        true => Some(running.whole.console_link().await.map_err(Failure::from)?),
+        false => None,
+    };
+    output::print(&greeting(&running, link.as_deref()))?;
     let _ = signals.next().await;
     let controls: Vec<Control> = running.workers.iter().map(Agent::control).collect();
     output::tell("\nstopping: running jobs may finish; interrupt again to end them now");
@@ -203,6 +207,7 @@ async fn start(args: &UpArgs) -> Result<Running, Failure> {
         first_token: args.first_token_file.clone(),
         rates: [Rate { per_second: 100, burst: 200 }, Rate { per_second: 20, burst: 20 }],
         origins: Vec::new(),
+        console: Some(ConsolePlan::default()),
         limits: Limits::default(),
         bus: None,
         urls: [None, None],
@@ -286,7 +291,7 @@ async fn leads(handle: &Handle) -> Result<(), Failure> {
     Ok(())
 }
 
-fn greeting(running: &Running) -> String {
+fn greeting(running: &Running, link: Option<&str>) -> String {
     let (rest, grpc) = (running.whole.rest_url(), running.whole.grpc_url());
     let mut access = if rest == SERVER { String::new() } else { format!(" --server {rest}") };
     let mut elsewhere = String::new();
@@ -308,8 +313,9 @@ fn greeting(running: &Running) -> String {
         false => workers.join(" "),
     };
     let new = if running.data.is_new() { " (new: this fleet has no jobs yet)" } else { "" };
+    let console = link.or(running.whole.console_url()).unwrap_or_default();
     format!(
-        "orlop {} is up\n  REST    {rest}{BASE}\n  gRPC    {grpc}\n  data    {}{new}\n  worker  {workers}\n\n\
+        "orlop {} is up\n  REST    {rest}{BASE}\n  gRPC    {grpc}\n  console {console}\n  data    {}{new}\n  worker  {workers}\n\n\
          try:  orlop submit{access}{cpu} --wait -- echo hello\n      orlop jobs{access}\n{elsewhere}",
         env!("CARGO_PKG_VERSION"),
         running.data.path().display(),

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use orlop_cloud::bus::local::LocalBus;
-use orlop_core::id::Epoch;
+use orlop_core::id::{Epoch, JobId};
 use orlop_core::ports::bus::BusEvent;
 use orlop_core::ports::fleet_store::{FleetStore, WriteBatch};
 use tokio::sync::{mpsc, oneshot};
 
 use super::audit_buffer::PendingEntry;
 use super::session::{Batch, Closing, Session};
+use super::shared::Shared;
+use super::snapshot::Snapshot;
 use crate::telemetry::metrics::Metrics;
 
 /// The most batches that wait for their commit while the next is computed.
@@ -208,6 +210,10 @@ pub(super) enum Release {
     Waiters(Vec<oneshot::Sender<()>>),
     /// Lines of the audit trail are written.
     Audited(Vec<PendingEntry>),
+    /// These jobs have changed.
+    Changed(Arc<Shared>, Vec<JobId>),
+    /// The fleet as this batch left it.
+    Snapshot(Arc<Shared>, Arc<Snapshot>),
 }
 
 impl fmt::Debug for Release {
@@ -219,6 +225,8 @@ impl fmt::Debug for Release {
             Self::Events(..) => "Events",
             Self::Waiters(_) => "Waiters",
             Self::Audited(_) => "Audited",
+            Self::Changed(..) => "Changed",
+            Self::Snapshot(..) => "Snapshot",
         })
     }
 }
@@ -245,6 +253,8 @@ impl Release {
                 waiters.into_iter().for_each(|waiter| waiter.send(()).unwrap_or_default());
             }
             Self::Audited(entries) => entries.into_iter().for_each(PendingEntry::written),
+            Self::Changed(shared, jobs) => shared.changes.jobs(&jobs),
+            Self::Snapshot(shared, snapshot) => shared.publish(snapshot),
         }
     }
 }

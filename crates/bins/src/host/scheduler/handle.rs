@@ -15,6 +15,7 @@ use orlop_scheduler::config::Config as CoreConfig;
 use orlop_scheduler::event::{Quota, TenantSettings};
 use tokio::sync::{oneshot, watch};
 
+use super::changes::Changes;
 use super::clock::Clock;
 use super::command::{Alive, Batch, Cancelled, Command, Registration, Submitted, Watch, WorkerOrder};
 use super::error;
@@ -307,6 +308,12 @@ impl Handle {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.snapshot.load_full()
+    }
+
+    /// What changes, once it is committed.
+    #[must_use]
+    pub fn changes(&self) -> &Arc<Changes> {
+        &self.shared.changes
     }
 
     /// The store, for reads.

@@ -9,6 +9,7 @@
 mod artifacts;
 mod audit_buffer;
 mod batch;
+mod changes;
 pub mod clock;
 mod command;
 mod commit;
@@ -49,6 +50,7 @@ use arc_swap::ArcSwap;
 use orlop_core::ports::fleet_store::FleetStore;
 
 pub use self::artifacts::Swept;
+pub use self::changes::{Changes, FlowChange, Gathered, Listening};
 use self::clock::Clock;
 pub use self::command::{Alive, Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
 use self::disk_guard::DiskGuard;
@@ -96,6 +98,7 @@ impl Server {
             status: tokio::sync::watch::Sender::new(Status::Restoring),
             until: Arc::default(),
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
+            changes: Arc::default(),
             pause: Wake::default(),
             stopping: AtomicBool::new(false),
             uploads: tokio::sync::Mutex::default(),

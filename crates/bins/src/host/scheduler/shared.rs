@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::artifacts::StoredBytes;
 use super::audit_buffer::AuditBuffer;
+use super::changes::Changes;
 use super::clock::Clock;
 use super::command::Command;
 use super::disk_guard::{DiskGuard, Disks};
@@ -137,6 +138,8 @@ pub(super) struct Shared {
     /// Until when this server may act, in monotonic milliseconds; 0 while it does not lead.
     pub(super) until: Arc<AtomicU64>,
     pub(super) snapshot: ArcSwap<Snapshot>,
+    /// What has changed and is committed.
+    pub(super) changes: Arc<Changes>,
     /// Where the loop sleeps while nobody's input is waited for.
     pub(super) pause: Wake,
     /// The server is to end.
@@ -151,6 +154,14 @@ pub(super) struct Shared {
     pub(super) audit_buffer: AuditBuffer,
     /// Number of the next stream.
     pub(super) streams: AtomicU64,
+}
+
+impl Shared {
+    /// From now on readers see this.
+    pub(super) fn publish(&self, snapshot: Arc<Snapshot>) {
+        self.snapshot.store(snapshot);
+        self.changes.fleet();
+    }
 }
 
 impl fmt::Debug for Shared {

@@ -136,7 +136,9 @@ impl Loop {
         }
         let mut core = Core::restore(shared, term.epoch()).await?;
         // Anyone who sees that this server leads sees the fleet as it was found.
-        core.publish_snapshot(&shared.snapshot);
+        if let Some(snapshot) = core.due_snapshot() {
+            shared.publish(snapshot);
+        }
         shared.status.send_replace(Status::Leading { epoch: term.epoch() });
         tracing::info!(target: "orlop::scheduler", epoch = %term.epoch(), "leads");
         Ok((core, term))
@@ -173,7 +175,6 @@ impl Loop {
             }
             if let Some(staged) = core.run_batch(&shared.ingress, &progress) {
                 writer.stage(staged);
-                core.publish_snapshot(&shared.snapshot);
                 continue;
             }
             if self.stopping() && progress.is_idle() {
@@ -187,8 +188,12 @@ impl Loop {
                 core.publish_end();
                 continue;
             }
-            core.publish_snapshot(&shared.snapshot);
-            let until = core.next_deadline().unwrap_or(u64::MAX).min(term.until());
+            if progress.is_idle()
+                && let Some(snapshot) = core.due_snapshot()
+            {
+                shared.publish(snapshot);
+            }
+            let until = core.next_deadline(&progress).unwrap_or(u64::MAX).min(term.until());
             let me = std::thread::current();
             let patience = if until == u64::MAX { None } else { shared.clock.patience(until, &me) };
             pulse.sleeps(patience);

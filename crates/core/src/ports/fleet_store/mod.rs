@@ -56,7 +56,7 @@ pub use self::array::{ElementChange, ElementCounts, ElementRow, ElementSpan, Ran
 pub use self::attempt::{AttemptChange, AttemptDetail, AttemptEnd, AttemptRow, NewAttempt};
 pub use self::document::{
     Approval, Artifact, ArtifactLink, Document, Documents, Entry, FleetFlow, FlowStep, Kind, LeftBy, Pipeline, Secret,
-    Tenant, Token, Upload, Worker, part,
+    Session, SessionGrant, SessionLink, Tenant, Token, Upload, Worker, part,
 };
 pub use self::job::{JobChange, JobKind, JobRow, Json, NewJob, NewSpec, SpecHash, TaskStatus, Text};
 pub use self::query::{

@@ -22,6 +22,9 @@ use crate::host::scheduler::Registration;
 /// Good answers that these requests do not reach, and who does.
 const ELSEWHERE: &[(&str, u16, &str)] = &[
     ("flows.confirmGone", 202, "an attempt is overdue, by the time of the test, in tests of the host of a flow"),
+    ("live.topics", 204, "there is a stream in tests of live views"),
+    ("session.begin", 201, "a link is followed in tests of sessions"),
+    ("session.end", 204, "there is one in tests of sessions"),
     ("uploads.add", 204, "pieces fit their offsets in tests of artifacts"),
     ("uploads.finish", 201, "contents fit their sums in tests of artifacts"),
     ("artifacts.get", 200, "there is one in tests of artifacts"),

@@ -27,7 +27,14 @@ impl Core {
     /// Takes the effects of the last call in. `fields` is what the message that caused them said.
     pub(super) fn absorb(&mut self, fields: &ReportFields) {
         let mut effects = std::mem::take(&mut self.effects);
+        let heard = self.shared.changes.is_heard();
         for effect in effects.drain(..) {
+            if heard
+                && let Effect::Admitted { job, .. } | Effect::JobChanged { job, .. } | Effect::Finished { job, .. } =
+                    &effect
+            {
+                self.changed.push(*job);
+            }
             self.publish(&effect);
             self.count(&effect);
             self.take_in(effect, fields);

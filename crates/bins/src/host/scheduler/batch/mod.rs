@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::bus::local::LocalBus;
 use orlop_core::error::Problem;
-use orlop_core::id::Epoch;
+use orlop_core::id::{Epoch, JobId};
 use orlop_core::ports::fleet_store::WriteBatch;
 use orlop_core::time::Time;
 use orlop_scheduler::effect::Effect;
@@ -114,6 +114,8 @@ pub(super) struct Core {
     revision: u64,
     /// When the last snapshot was made.
     snapshot_at: u64,
+    /// Jobs of this batch that have changed, while somebody listens.
+    changed: Vec<JobId>,
     /// Something has happened since.
     outdated: bool,
     /// A worker has said how it is since.
@@ -163,8 +165,20 @@ impl Core {
         phases.report(&self.metrics);
         self.outdated = true;
         self.staged += 1;
+        self.release_changes();
         let writes = std::mem::take(&mut self.writes);
         Some(Staged { turn: WriteBatch::new(writes.records), releases: writes.releases, begun })
+    }
+
+    /// Whoever shows what happens hears of it once it is committed.
+    fn release_changes(&mut self) {
+        if !self.changed.is_empty() {
+            let jobs = std::mem::take(&mut self.changed);
+            self.writes.release(Release::Changed(Arc::clone(&self.shared), jobs));
+        }
+        if let Some(snapshot) = self.due_snapshot() {
+            self.writes.release(Release::Snapshot(Arc::clone(&self.shared), snapshot));
+        }
     }
 
     /// Lines of the audit trail go along with what is written anyway, or when they have waited for long.
@@ -179,12 +193,14 @@ impl Core {
         }
     }
 
-    /// When the next batch is due if nothing comes in, in monotonic milliseconds; 0 = at once.
-    pub(super) fn next_deadline(&self) -> Option<u64> {
+    /// When the next batch is due if nothing comes in, in monotonic milliseconds; 0 = at once. A snapshot is made only while
+    /// everything is committed; the writer says when.
+    pub(super) fn next_deadline(&self, progress: &Progress) -> Option<u64> {
         if self.more {
             return Some(0);
         }
-        self.scheduler.next_deadline().into_iter().chain(self.next_snapshot()).min()
+        let snapshot = self.next_snapshot().filter(|_| progress.is_idle());
+        self.scheduler.next_deadline().into_iter().chain(snapshot).min()
     }
 
     fn read_clock(&mut self) {

@@ -112,6 +112,7 @@ impl Core {
             revision: 0,
             more: true,
             snapshot_at: 0,
+            changed: Vec::new(),
             outdated: true,
             heard: false,
         };

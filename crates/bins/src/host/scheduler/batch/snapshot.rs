@@ -3,23 +3,21 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-
 use super::super::session::Closing;
 use super::super::snapshot::{BLOCKED, DrainSnapshot, EVERY, REPORTS, Snapshot, WorkerSnapshot};
 use super::Core;
 
 impl Core {
-    /// Makes a new snapshot if the last one is old enough.
-    pub(in super::super) fn publish_snapshot(&mut self, to: &ArcSwap<Snapshot>) {
+    /// A new snapshot, if the last one is old enough. What it shows is committed with the batch that was computed last.
+    pub(in super::super) fn due_snapshot(&mut self) -> Option<Arc<Snapshot>> {
         self.now = self.clock.monotonic();
         if self.snapshot_at > 0 && self.next_snapshot().is_none_or(|at| self.now < at) {
-            return;
+            return None;
         }
         (self.snapshot_at, self.outdated, self.heard) = (self.now, false, false);
         let scheduler = &self.scheduler;
         self.registry.workers.retain(|key| scheduler.worker_view(key).is_some());
-        to.store(Arc::new(self.snapshot()));
+        Some(Arc::new(self.snapshot()))
     }
 
     /// When the next snapshot is due; none while nothing is new.

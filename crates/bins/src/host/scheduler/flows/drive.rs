@@ -11,12 +11,11 @@ use orlop_core::spec::flow::StopMode;
 use tokio::sync::watch;
 
 use super::event::{FlowReporter, is_cancelled, mend};
-use super::facts::{Driver, facts, tenant};
-use super::jobs::ServerFleet;
+use super::facts::Driver;
 use super::key::{Replace, claim};
+use super::parts::parts;
 use super::{Inner, Live, expiry};
-use crate::host::flow::fleet::FleetSubstrate;
-use crate::host::flow::{FlowCommand, FlowHost, HostParts, Left};
+use crate::host::flow::{FlowCommand, FlowHost, Left};
 use crate::host::scheduler::Status;
 
 /// The first wait before a flow that could not be driven is tried again, and the longest.
@@ -122,13 +121,6 @@ async fn resume(inner: &Inner, uid: &str) -> Result<(FlowHost, FlowRecord), Prob
         inner.keys.hold(&claim);
     }
     Ok((host, record))
-}
-
-/// What the host of a flow works with.
-pub(super) fn parts(inner: &Inner, record: &FlowRecord) -> Result<HostParts, Problem> {
-    let fleet = ServerFleet::new(inner.handle.clone(), tenant(record)?);
-    let substrate = FleetSubstrate::new(Arc::new(fleet), facts(record)?);
-    Ok(HostParts::new(Arc::new(substrate), Arc::clone(&inner.journal) as _))
 }
 
 /// Drives a flow by its own task.

@@ -17,8 +17,8 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::Inner;
-use super::drive::parts;
 use super::facts::Driver;
+use super::parts::parts;
 use crate::host::flow::FlowHost;
 use crate::host::scheduler::{Handle, Status};
 use crate::telemetry::metrics::Meter;
@@ -106,6 +106,7 @@ impl FlowReporter {
     pub(super) async fn tell(mut self, handle: Handle, mut changes: watch::Receiver<Arc<StatusView>>) {
         loop {
             let view = Arc::clone(&changes.borrow_and_update());
+            self.show(&handle, Some(&view));
             for body in self.events(&view.status, handle.clock().wall().to_string()) {
                 handle.publish(body);
             }
@@ -119,12 +120,20 @@ impl FlowReporter {
         }
         // The last word of its host may not be looked at yet.
         let last = Arc::clone(&changes.borrow());
+        self.show(&handle, Some(&last));
         for body in self.events(&last.status, handle.clock().wall().to_string()) {
             handle.publish(body);
         }
         self.meter.count(&handle.options().metrics.flows, &last.status);
         while !self.keep_steps(&handle, &last.status).await && matches!(handle.status(), Status::Leading { .. }) {
             tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Hands on how the flow stands.
+    fn show(&self, handle: &Handle, view: Option<&Arc<StatusView>>) {
+        if let Ok(tenant) = self.tenant.parse() {
+            handle.changes().flow(&self.uid, &tenant, view.cloned());
         }
     }
 

@@ -80,8 +80,15 @@ impl Inner {
     pub(super) async fn expire(&self, now: Time) -> usize {
         let mut gone = 0;
         for uid in self.expiry.take(now) {
+            // Whose it is nobody can say afterwards.
+            let flow = if self.handle.changes().is_heard() { self.journal.document(&uid).await.ok() } else { None };
             match self.journal.delete(&uid).await {
-                Ok(()) => gone += 1,
+                Ok(()) => {
+                    gone += 1;
+                    if let Some(flow) = flow {
+                        self.handle.changes().flow(&uid, &flow.tenant, None);
+                    }
+                }
                 Err(error) => {
                     let error = error.chain();
                     tracing::warn!(target: "orlop::flows", uid, error, "a flow that is over was not deleted; retrying");

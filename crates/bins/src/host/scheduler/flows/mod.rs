@@ -13,6 +13,7 @@ mod jobs;
 mod journal;
 mod key;
 mod order;
+mod parts;
 mod pipeline;
 mod read;
 mod retry;

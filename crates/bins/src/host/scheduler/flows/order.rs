@@ -110,7 +110,9 @@ impl Flows {
             let text = format!("flow `{}` has not ended: it is {}; cancel it first", flow.name, flow.phase);
             return Err(Problem::coded(Code::Conflict, text));
         }
-        self.inner.journal.delete(&flow.id).await.map_err(unavailable)
+        self.inner.journal.delete(&flow.id).await.map_err(unavailable)?;
+        self.inner.handle.changes().flow(&flow.id, &flow.tenant, None);
+        Ok(())
     }
 
     /// A flow as it is once its host has written its last word, if it has ended: until then that host writes, and would

@@ -6,7 +6,8 @@ use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FleetFlow, MAX
 use orlop_core::ports::journal::FlowJournal as _;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
-use orlop_dag::engine::view;
+use orlop_dag::engine::{StatusView, view};
+use orlop_dag::plan::Plan;
 
 use super::facts::Driver;
 use super::journal::listed;
@@ -188,12 +189,43 @@ impl Flows {
         Ok(FlowRead { document, driver, object: JobFlow { status: Some(status), ..stored.record.flow } })
     }
 
+    /// The plan of a flow.
+    ///
+    /// # Errors
+    /// NotFound; StoreUnavailable when it cannot be read now.
+    pub async fn plan(&self, flow: &str) -> Result<Plan, Problem> {
+        let mut stored = self.inner.journal.load(flow).await.map_err(unavailable)?;
+        plan_of(&mut stored).map_err(unavailable)
+    }
+
+    /// The flow with its plan and how it stands.
+    ///
+    /// # Errors
+    /// As of [`Flows::plan`].
+    pub async fn stands(&self, flow: &str) -> Result<(Plan, std::sync::Arc<StatusView>), Problem> {
+        let live = self.changes(flow);
+        let mut stored = self.inner.journal.load(flow).await.map_err(unavailable)?;
+        let plan = plan_of(&mut stored).map_err(unavailable)?;
+        let shown = match live {
+            Some(live) => std::sync::Arc::clone(&live.borrow()),
+            None => {
+                let state = replay(&plan, &stored).map_err(unavailable)?;
+                std::sync::Arc::new(view(&plan, &state, 0..usize::MAX))
+            }
+        };
+        Ok((plan, shown))
+    }
+
+    /// Every flow that is driven here: its id, whose it is, and how it stands.
+    #[must_use]
+    pub fn driven(&self) -> Vec<(String, std::sync::Arc<StatusView>)> {
+        let live = self.inner.live();
+        live.iter().map(|(id, live)| (id.clone(), std::sync::Arc::clone(&live.host.status().borrow()))).collect()
+    }
+
     /// The status of a flow as it changes; none when it is not driven here.
     #[must_use]
-    pub fn changes(
-        &self,
-        flow: &str,
-    ) -> Option<tokio::sync::watch::Receiver<std::sync::Arc<orlop_dag::engine::StatusView>>> {
+    pub fn changes(&self, flow: &str) -> Option<tokio::sync::watch::Receiver<std::sync::Arc<StatusView>>> {
         self.inner.live().get(flow).map(|live| live.host.status())
     }
 }

@@ -14,8 +14,9 @@ use orlop_dag::manifest::substrate::{Runtime, Target};
 use orlop_dag::manifest::{Limits, Report, Severity, TextLimits};
 use serde_json::Value;
 
-use super::drive::{parts, run};
+use super::drive::run;
 use super::facts::Driver;
+use super::parts::parts;
 use super::pipeline::definition_text;
 use super::{Flows, Inner};
 use crate::host::flow::{Definition, FlowHost, NoConfigMaps, Submission, definitions, flow_name, record};

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::super::{Disks, Frequent, Options, SecretPlace};
 use super::background::{BusConfig, RetainConfig};
+use super::console::ConsoleConfig;
 use super::engine::{EngineConfig, milliseconds, path};
 use super::logging::{self, LogConfig};
 use super::security::{AuthConfig, DefaultsConfig, RateConfig, TenantsConfig, TlsConfig, TlsMode};
@@ -56,6 +57,8 @@ pub(super) struct Config {
     pub(super) auth: AuthConfig,
     #[command(flatten)]
     pub(super) rate: RateConfig,
+    #[command(flatten)]
+    pub(super) console: ConsoleConfig,
     #[command(flatten)]
     pub(super) defaults: DefaultsConfig,
     #[command(flatten)]
@@ -395,6 +398,7 @@ impl Config {
             first_token: (!first.as_os_str().is_empty()).then(|| first.clone()),
             limits: self.retain.limits()?,
             rates: self.rate.rates(),
+            console: self.console.plan()?,
             origins: server.origins.iter().map(|text| origin(text)).collect::<Result<_, _>>()?,
             bus: self.bus.place()?,
             urls: [&server.url, &server.grpc_url].map(|url| (!url.is_empty()).then(|| url.clone())),

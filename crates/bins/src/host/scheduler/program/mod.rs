@@ -2,6 +2,7 @@
 
 mod background;
 mod config;
+mod console;
 mod engine;
 mod first;
 mod logging;
@@ -26,6 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::config::Config;
 #[cfg(test)]
 pub(crate) use self::config::command;
+pub(crate) use self::console::ConsolePlan;
 use self::logging::Log;
 use self::store::OpenStore;
 pub(crate) use self::store::StorePlace;

@@ -16,11 +16,14 @@ use super::super::clock::{Clock as _, MachineClock};
 use super::super::retention::Limits;
 use super::super::{Handle, Options, Server, Stop, grpc};
 use super::background::{BackgroundTasks, BusPlace};
+use super::console::ConsolePlan;
 use super::first;
 use super::store::OpenStore;
 use super::tls::TlsPlan;
-use crate::api::{self, Api};
+use crate::api::auth::{Caller, Role};
+use crate::api::{self, Api, Console};
 use crate::host::client_token::{Announcement, ClientToken};
+use crate::web::Place;
 use crate::wire::grpc::Listening;
 use crate::wire::identity::http_config;
 
@@ -47,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) rates: [Rate; 2],
     /// Origins whose pages may use the REST interface.
     pub(crate) origins: Vec<String>,
+    /// The web page; none = there is no page.
+    pub(crate) console: Option<ConsolePlan>,
     /// How long things are kept.
     pub(crate) limits: Limits,
     /// Where events go beside this process.
@@ -145,6 +150,11 @@ impl Whole {
         let [rate, address_rate] = plan.rates;
         let origins = plan.origins;
         let client_token = Some(client.hash());
+        let console = plan.console.map(|console| {
+            let [rest_url, _] = &urls;
+            let place = console.place.unwrap_or_else(|| Place::of_listener(rest_url, client.hash().as_bytes()));
+            Console { place, lives: console.lives, tick: console.tick }
+        });
         let open = api::Options {
             authority,
             loopback,
@@ -152,6 +162,7 @@ impl Whole {
             rate,
             address_rate,
             origins,
+            console,
             ..api::Options::loopback(plan.tenant)
         };
         let api = Api::new(handle.clone(), metrics, open);
@@ -198,6 +209,19 @@ impl Whole {
     pub(crate) fn grpc_url(&self) -> &str {
         let [_, grpc] = &self.urls;
         grpc
+    }
+
+    /// Where browsers find the web page, if there is one.
+    pub(crate) fn console_url(&self) -> Option<&str> {
+        self.api.console_url()
+    }
+
+    /// A link to the web page that signs the people of this machine in, once.
+    ///
+    /// # Errors
+    /// As of the store.
+    pub(crate) async fn console_link(&self) -> Result<String, Problem> {
+        self.api.session_link(Caller::local().grant(Role::Admin), "").await.map(|(url, _)| url)
     }
 
     /// Waits until the gRPC services end, which they do by themselves only when something is wrong.

@@ -110,6 +110,14 @@ const MIGRATIONS: &[&str] = &[
     );
     ALTER TABLE artifact_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
 "#,
+    r#"
+    CREATE TABLE IF NOT EXISTS sessions (
+        key TEXT COLLATE "C" PRIMARY KEY, tenant TEXT COLLATE "C", ended_at BIGINT, body TEXT NOT NULL
+    );
+    CREATE TABLE IF NOT EXISTS session_links (
+        key TEXT COLLATE "C" PRIMARY KEY, tenant TEXT COLLATE "C", ended_at BIGINT, body TEXT NOT NULL
+    );
+"#,
 ];
 
 fn documents() -> String {

@@ -173,6 +173,9 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE flow_entries (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ", "
     ALTER TABLE attempts ADD COLUMN gpu TEXT;
+", "
+    CREATE TABLE sessions (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE session_links (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
 "];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Documents of access: tokens, hashed, and secrets, sealed. Owns their fields; neither hashes nor seals.
+//! Documents of access: tokens and browser sessions, hashed, and secrets, sealed. Owns their fields; neither hashes nor seals.
 
 use std::fmt;
 
@@ -57,6 +57,84 @@ impl Document for Token {
 
     fn ended_at(&self) -> Option<Time> {
         self.revoked_at.or(self.expires_at)
+    }
+}
+
+/// Whom a browser session acts for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionGrant {
+    /// Id of the access token behind it; absent = the client token of the server's machine.
+    #[serde(default)]
+    pub token: Option<String>,
+    /// Role, which is that of the token or a lower one.
+    pub role: String,
+    /// Tenants it sees; `*` = all.
+    pub tenants: Vec<String>,
+    /// When the token expires.
+    #[serde(default)]
+    pub token_expires_at: Option<Time>,
+}
+
+/// A session of a browser. Its key is its id.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Public part of its cookie.
+    pub id: String,
+    /// SHA-256 of the secret part of its cookie.
+    #[serde(with = "hex")]
+    pub cookie: Vec<u8>,
+    /// SHA-256 of what its page sends beside the cookie.
+    #[serde(with = "hex")]
+    pub proof: Vec<u8>,
+    /// Whom it acts for.
+    pub grant: SessionGrant,
+    /// When it began.
+    pub created_at: Time,
+    /// When it was used last, to the minute.
+    pub used_at: Time,
+    /// When it ends, however much it is used.
+    pub expires_at: Time,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("id", &self.id).field("grant", &self.grant).finish_non_exhaustive()
+    }
+}
+
+impl Document for Session {
+    const KIND: Kind = Kind::Session;
+
+    fn key(&self) -> String {
+        part(&self.id)
+    }
+
+    fn ended_at(&self) -> Option<Time> {
+        Some(self.expires_at)
+    }
+}
+
+/// A link that opens one session. Its key is the hash of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionLink {
+    /// SHA-256 of the key in the link.
+    #[serde(with = "hex")]
+    pub hash: Vec<u8>,
+    /// Whom the session acts for.
+    pub grant: SessionGrant,
+    /// Until when the link can be used.
+    pub expires_at: Time,
+}
+
+impl Document for SessionLink {
+    const KIND: Kind = Kind::SessionLink;
+
+    fn key(&self) -> String {
+        hex::text(&self.hash)
+    }
+
+    fn ended_at(&self) -> Option<Time> {
+        Some(self.expires_at)
     }
 }
 

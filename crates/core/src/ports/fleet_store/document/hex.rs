@@ -2,10 +2,14 @@
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+/// The digits of bytes.
+pub(super) fn text(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
-    let text: String = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-    serializer.serialize_str(&text)
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&text(bytes))
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {

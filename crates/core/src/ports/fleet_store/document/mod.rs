@@ -20,7 +20,7 @@ use crate::id::TenantName;
 use crate::named::named_enum;
 use crate::time::Time;
 
-pub use self::access::{Secret, Token};
+pub use self::access::{Secret, Session, SessionGrant, SessionLink, Token};
 pub use self::artifact::{Artifact, ArtifactLink, LeftBy, Upload};
 pub use self::fleet::{Tenant, Worker};
 pub use self::flow::{Approval, FleetFlow, FlowStep, Pipeline};
@@ -34,6 +34,10 @@ named_enum! {
         Tenant = "tenants",
         /// Access and join tokens.
         Token = "tokens",
+        /// Sessions of browsers.
+        Session = "sessions",
+        /// Links that open one.
+        SessionLink = "session_links",
         /// Sealed secrets.
         Secret = "secrets",
         /// Definitions of pipelines.

@@ -1,11 +1,11 @@
 //! Checks of documents.
 
 use super::{at, lead, tenant, worker, write};
-use crate::id::{Incarnation, SessionId};
+use crate::id::{Epoch, Incarnation, SessionId};
 use crate::machine::worker::WorkerState;
 use crate::ports::fleet_store::{
     Approval, Artifact, ArtifactLink, Document, Documents as _, Entry, EntryFilter, FleetFlow, FleetStore, FlowStep,
-    Kind, Page, Pipeline, Record, Secret, Tenant, Token, Upload, Worker,
+    Kind, Page, Pipeline, Record, Secret, Session, SessionGrant, SessionLink, Tenant, Token, Upload, Worker,
 };
 use crate::testing::suite::{CheckResult, same};
 
@@ -85,6 +85,26 @@ async fn round<S: FleetStore, D: Document + Clone + PartialEq + std::fmt::Debug>
     same("the list", &page.items, &vec![document.clone()])
 }
 
+async fn typed_sessions<S: FleetStore>(store: &S, epoch: Epoch) -> CheckResult {
+    let grant = SessionGrant {
+        token: Some("i/1".to_owned()),
+        role: "viewer".to_owned(),
+        tenants: vec!["*".to_owned()],
+        token_expires_at: Some(at(1)),
+    };
+    let session = Session {
+        id: "i/1".to_owned(),
+        cookie: vec![1, 2],
+        proof: vec![3],
+        grant: grant.clone(),
+        created_at: at(0),
+        used_at: at(0),
+        expires_at: at(1),
+    };
+    round(store, epoch, &session).await?;
+    round(store, epoch, &SessionLink { hash: vec![0, 255], grant, expires_at: at(1) }).await
+}
+
 pub(super) async fn every_typed_document_comes_back<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let mut machine = Worker::new(worker("w1"), Incarnation::FIRST, WorkerState::Available, at(0));
@@ -108,6 +128,7 @@ pub(super) async fn every_typed_document_comes_back<S: FleetStore>(store: &S) ->
         revoked_at: None,
     };
     round(store, epoch, &token).await?;
+    typed_sessions(store, epoch).await?;
     let (key_id, nonce, ciphertext) = ("k1".to_owned(), vec![0; 12], vec![9, 8]);
     let sealed =
         Secret { tenant: t.clone(), name: name.clone(), version: 1, key_id, nonce, ciphertext, created_at: at(0) };

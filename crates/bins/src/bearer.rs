@@ -17,6 +17,12 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 pub struct TokenId(String);
 
 impl TokenId {
+    /// The id that a stored document names.
+    #[must_use]
+    pub fn of(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -41,6 +47,17 @@ impl fmt::Debug for SecretHash {
 }
 
 impl SecretHash {
+    /// Of a secret.
+    #[must_use]
+    pub fn of(secret: &str) -> Self {
+        let found = digest(&SHA256, secret.as_bytes());
+        let mut bytes = [0; 32];
+        for (to, from) in bytes.iter_mut().zip(found.as_ref()) {
+            *to = *from;
+        }
+        Self(bytes)
+    }
+
     /// For the store.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -85,7 +102,11 @@ impl fmt::Debug for Bearer {
     }
 }
 
-fn random(source: &dyn SecureRandom, chars: usize) -> Result<String, TokenError> {
+/// A random text of so many characters, five bits each.
+///
+/// # Errors
+/// The system gives no random numbers.
+pub(crate) fn random(source: &dyn SecureRandom, chars: usize) -> Result<String, TokenError> {
     let mut bytes = vec![0; chars];
     source.fill(&mut bytes).map_err(|_| TokenError::Random)?;
     // 256 is a multiple of 32: the low 5 bits of a byte are even.
@@ -124,12 +145,7 @@ impl Bearer {
     /// What is stored of its secret half.
     #[must_use]
     pub fn hash(&self) -> SecretHash {
-        let found = digest(&SHA256, self.secret.as_bytes());
-        let mut bytes = [0; 32];
-        for (to, from) in bytes.iter_mut().zip(found.as_ref()) {
-            *to = *from;
-        }
-        SecretHash(bytes)
+        SecretHash::of(&self.secret)
     }
 
     /// The whole text, to be shown once.
