@@ -38,10 +38,12 @@
 //!
 //! The drawing of a folded plan is that of the graph in which each group is one node. Each group has a layout of its own, of its
 //! members alone: their places count from the corner of its frame, and the frame has a size. Who opens a group puts the frame where
-//! its box was and moves the rest apart: all boxes and bends that begin at or right of the right side of the closed box by as much as
-//! the frame is wider, and all that begin at or below its lower side by as much as it is higher. Each opened group is measured in the
-//! closed drawing; distances add up, but of groups with one right or one lower side only the greatest counts. So any groups may be open at once, in any order, and still no box lies on another and
-//! every edge leads downwards. Nothing has to be asked again, and closing is the way back.
+//! its box was and moves the rest apart: all boxes and bends that begin at or right of the right side of the closed box, by as much
+//! as the frame is wider; and all that begin at or below its lower side, by as much as it is higher. Each opened group is measured
+//! in the closed drawing. Distances add up, but of groups with the same right or the same lower side only the greatest counts.
+//!
+//! So any groups may be open at once, in any order, and still no box lies on another and every edge leads downwards. Nothing has to
+//! be asked again, and closing is the way back.
 
 mod fold;
 mod graph;

@@ -6,7 +6,7 @@ use super::rank::Layers;
 use super::table::{Lists, Table, number};
 
 /// What may lie anywhere lies on multiples of this: what is nearly above each other is then exactly so.
-pub(super) const GRID: i64 = 8;
+pub(super) const GRID: i64 = 4;
 
 /// The units of all layers: numbered from left to right, layer after layer. A column has one box, unless its layer has several rows.
 pub(super) struct Units<'a> {

@@ -177,7 +177,7 @@ fn a_small_plan_is_drawn_as_parallel_columns() {
     "to":[1,3,2,3,5],
     "needs":["satisfied","satisfied","satisfied","settled","satisfied"]},
     "bends":{"edge":[1,1],
-    "x":[176,176],
+    "x":[172,172],
     "y":[96,232]},
     "groups":{"kind":[],
     "prefix":[],
