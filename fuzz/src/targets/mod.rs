@@ -11,6 +11,7 @@ mod hourglass;
 mod job_spec;
 mod journal;
 mod jsonpath;
+mod layout;
 mod manifest;
 mod packing;
 mod parameters;
@@ -30,6 +31,7 @@ pub use hourglass::hourglass_objects;
 pub use job_spec::job_spec;
 pub use journal::journal;
 pub use jsonpath::jsonpath;
+pub use layout::layout;
 pub use manifest::{jobflow_yaml, pipeline};
 pub use packing::packing;
 pub use parameters::parameters;
@@ -57,6 +59,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("jobflow_yaml", jobflow_yaml),
     ("journal", journal),
     ("jsonpath", jsonpath),
+    ("layout", layout),
     ("model_answers", model_answers),
     ("packing", packing),
     ("parameters", parameters),
