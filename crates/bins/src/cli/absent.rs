@@ -13,6 +13,7 @@ const VERBS: [(&str, bool, &[&str]); 2] = [
         cfg!(feature = "fleet"),
         &[
             "up",
+            "ui",
             "submit",
             "jobs",
             "elements",

@@ -152,6 +152,7 @@ pub(super) fn serialized(value: &impl Serialize, format: Format) -> Result<Strin
 }
 
 /// Whether a person reads what is printed, and nothing keeps it.
+#[cfg(feature = "fleet")]
 pub(super) fn is_terminal() -> bool {
     io::stdout().is_terminal() && io::stderr().is_terminal()
 }
