@@ -162,7 +162,7 @@ async fn a_newer_schema_is_refused() {
     client.batch_execute(&format!("UPDATE {}.meta SET value = '99'", options.schema)).await.unwrap();
     let error = PostgresFleet::open(options).await.unwrap_err();
     assert_eq!(error.class, Class::Fatal);
-    assert!(error.message.ends_with("it knows 1 to 4; use a newer Orlop"), "{error}");
+    assert!(error.message.ends_with("it knows 1 to 5; use a newer Orlop"), "{error}");
 }
 
 #[tokio::test]

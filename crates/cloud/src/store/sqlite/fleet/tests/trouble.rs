@@ -83,7 +83,7 @@ async fn a_newer_version_and_a_journal_are_refused() {
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = SqliteFleet::open(&path, Durability::Full).await.unwrap_err();
     assert_eq!(error.class, Class::Fatal);
-    let end = "has version 99, this Orlop knows versions 1 to 3; use a newer Orlop";
+    let end = "has version 99, this Orlop knows versions 1 to 4; use a newer Orlop";
     assert!(error.message.ends_with(end), "{error}");
     let other = folder.path().join("flows.db");
     let journal = crate::store::sqlite::SqliteJournal::open(&other, crate::store::sqlite::Access::Host).await.unwrap();
