@@ -30,19 +30,10 @@ fn texts(value: &Value) -> Vec<&str> {
     value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap()).collect()
 }
 
-/// The program without variables of its own.
-fn clean() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
-    for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
-        command.env_remove(variable);
-    }
-    command
-}
-
 /// Whether a verb of `orlop` has all flags that it is given.
 fn check_verb(words: &[&str]) {
     let verb: Vec<&str> = words.iter().copied().skip(1).take_while(|word| !word.starts_with('-')).collect();
-    let help = clean().args(&verb).arg("--help").output().unwrap();
+    let help = crate::role::program().args(&verb).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let known: BTreeSet<&str> = help.split_whitespace().map(|word| word.trim_end_matches(',')).collect();
     for flag in words.iter().filter(|word| word.starts_with("--")) {
@@ -57,7 +48,7 @@ fn settings(service: &Value, configs: &Value, secrets: &Path) -> Value {
     let mount = &service["configs"][0];
     assert_eq!(mount["target"].as_str(), Some(words[3]), "the settings are where the program looks for them");
     let file = configs[mount["source"].as_str().unwrap()]["file"].as_str().unwrap();
-    let mut command = clean();
+    let mut command = crate::role::program();
     command.args([words[1], "--config", folder().join(file).to_str().unwrap(), "--print-config"]);
     for (name, value) in service["environment"].as_object().into_iter().flatten() {
         let name_of_secret = value.as_str().unwrap().strip_prefix("/run/secrets/").unwrap();

@@ -265,12 +265,7 @@ fn alerts_query_only_metrics_that_exist_and_say_what_to_do() {
 
 /// What the program answers in a role to `--config FILE --print-config`.
 fn printed(role: &str, config: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
-    command.arg(role);
-    for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
-        command.env_remove(variable);
-    }
-    command.arg("--config").arg(config).arg("--print-config").output().unwrap()
+    crate::role::command(role).arg("--config").arg(config).arg("--print-config").output().unwrap()
 }
 
 #[test]

@@ -40,7 +40,7 @@ spec:
 "#;
 
 fn orlop(run_dir: &Path, arguments: &[&str], mark: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
+    let mut command = crate::role::program();
     command.args(["run", "--target", "process", "--progress", "none", "--run-dir"]).arg(run_dir).args(arguments);
     command.env("ORLOP_KILL_TEST", mark).stdin(Stdio::null()).stdout(Stdio::null());
     command

@@ -5,9 +5,21 @@ use std::process::Command;
 /// The program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_orlop");
 
+/// The program without settings of the user who runs the tests: neither variables nor the profile in use.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(PROGRAM);
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("ORLOP_") {
+            command.env_remove(variable);
+        }
+    }
+    command.env("ORLOP_PROFILE", "");
+    command
+}
+
 /// The program in a role, such as `worker`.
 pub(crate) fn command(role: &str) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = program();
     command.arg(role);
     command
 }

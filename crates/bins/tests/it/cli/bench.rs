@@ -122,9 +122,9 @@ impl Bench {
     }
 
     pub(super) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
-        command.args(args).env("ORLOP_HOME", self.path("home")).env("USER", "ann").env_remove("ORLOP_LOG");
-        // The user who runs the tests may have a profile; tests about profiles have their own.
+        let mut command = crate::role::program();
+        command.args(args).env("ORLOP_HOME", self.path("home")).env("USER", "ann");
+        // Tests about profiles have their own.
         command.env("XDG_CONFIG_HOME", self.path("config")).env_remove("ORLOP_PROFILE");
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command

@@ -225,14 +225,17 @@ fn files_that_cannot_be_read_are_distinguished() {
 fn a_program_that_is_replaced_during_a_run_finishes_it() {
     let bench = Bench::new();
     let program = bench.path("copy-of-orlop");
-    std::fs::copy(assert_cmd::cargo::cargo_bin!("orlop"), &program).expect("the program is copied");
+    std::fs::copy(crate::role::PROGRAM, &program).expect("the program is copied");
     let wait = json!({"name": "upgrade", "type": "Manual"});
     let file = bench.flow("upgraded", &json!({"steps": [wait, after(step("next", "echo still here"), &["upgrade"])]}));
     let run = bench.command(&["run", &file.display().to_string(), "--target", "process"]);
     // The same command with the copy as its program.
     let mut copy = std::process::Command::new(&program);
     copy.args(run.get_args()).current_dir(run.get_current_dir().expect("a directory"));
-    copy.env("ORLOP_HOME", bench.path("home")).env("USER", "ann").stdin(std::process::Stdio::null());
+    copy.env("ORLOP_HOME", bench.path("home"))
+        .env("ORLOP_PROFILE", "")
+        .env("USER", "ann")
+        .stdin(std::process::Stdio::null());
     let child = crate::ongoing::Ongoing::begin(&mut copy);
     bench.until("upgraded", |status| status["phase"] == "Paused");
     std::fs::remove_file(&program).expect("the old program goes");

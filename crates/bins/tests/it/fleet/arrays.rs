@@ -288,11 +288,15 @@ fn the_example_of_an_array_in_the_documents_works() {
     let (_, block) = section.split_once("```sh\n").expect("its commands");
     let (commands, _) = block.split_once("```").expect("their end");
     let bench = Bench::up(&[]);
-    let program = assert_cmd::cargo::cargo_bin!("orlop");
+    let program = std::path::Path::new(crate::role::PROGRAM);
     let folder = program.parent().expect("a folder").display().to_string();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("bash");
-    shell.args(["-euo", "pipefail", "-c", commands]).env("PATH", path).env("ORLOP_SERVER", bench.address());
+    shell
+        .args(["-euo", "pipefail", "-c", commands])
+        .env("PATH", path)
+        .env("ORLOP_SERVER", bench.address())
+        .env("ORLOP_PROFILE", "");
     let ran = shell.current_dir(bench.place("")).stdin(Stdio::null()).output().expect("bash runs");
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{out}{err}");

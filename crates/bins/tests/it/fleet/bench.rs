@@ -98,12 +98,8 @@ impl Bench {
     }
 
     fn program(&self) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
-        for name in ["ORLOP_LOG", "ORLOP_SERVER", "ORLOP_TOKEN", "ORLOP_TOKEN_FILE", "ORLOP_TENANT", "ORLOP_DATA"] {
-            command.env_remove(name);
-        }
-        // The user who runs the tests may have a profile.
-        command.env("ORLOP_PROFILE", "").env("ORLOP_HOME", self.place("home"));
+        let mut command = crate::role::program();
+        command.env("ORLOP_HOME", self.place("home"));
         super::on_any_disk(&mut command);
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command

@@ -239,7 +239,7 @@ fn a_server_that_can_be_reached_from_outside_says_how() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let data = dir.path().join("data");
     let token = data.join("client.token");
-    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
+    let mut command = crate::role::program();
     command.args(["up", "--listen", "0.0.0.0:0", "--grpc-listen", "127.0.0.1:0", "--no-worker", "--data"]).arg(&data);
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("the program starts");
     let mut out = child.stdout.take().expect("its output");

@@ -163,9 +163,6 @@ impl Programs {
     }
 
     fn command(&self, mut command: Command) -> Command {
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORLOP_")) {
-            command.env_remove(name);
-        }
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command
     }
@@ -184,7 +181,7 @@ impl Programs {
 
     /// The command of a verb that asks a server.
     fn asking(&self, server: &str, variables: &[(&str, &str)], args: &[&str]) -> Command {
-        let mut command = self.command(Command::new(crate::role::PROGRAM));
+        let mut command = self.command(crate::role::program());
         if self.client_token().exists() && !variables.iter().any(|(name, _)| *name == "ORLOP_TOKEN") {
             command.env("ORLOP_TOKEN_FILE", self.client_token());
         }
@@ -300,7 +297,7 @@ impl Programs {
 
     /// Runs a verb as another user of this machine does, who does not find the servers' runtime directory.
     pub(super) fn stranger(&self, server: &str, args: &[&str]) -> Gave {
-        let mut command = self.command(Command::new(crate::role::PROGRAM));
+        let mut command = self.command(crate::role::program());
         command.args(args).env("ORLOP_SERVER", server);
         Gave::of(command.output().expect("the program runs"))
     }

@@ -208,7 +208,7 @@ fn the_command_line_hands_its_trace_on_to_a_server_of_one_process() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let collector = runtime.block_on(Receiver::start()).expect("a collector");
     let mut bench = super::bench::Bench::up(&["--memory-store", "--trace-endpoint", &collector.endpoint()]);
-    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
+    let mut command = crate::role::program();
     command.env("ORLOP_SERVER", bench.address()).env("TRACEPARENT", format!("00-{TRACE}-{ABOVE}-01"));
     command.args(["submit", "--cpu", "10m", "--memory", "1Mi", "--wait", "--", "true"]);
     let gave = super::bench::Gave::of(command.output().expect("the program runs"));

@@ -14,10 +14,7 @@ use super::{flow, step};
 
 /// Runs `orlop flow` with words; gives its exit code and what it printed.
 fn orlop(dir: &Path, words: &str) -> (i32, String) {
-    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
-    for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
-        command.env_remove(variable);
-    }
+    let mut command = crate::role::program();
     command.current_dir(dir).arg("flow").args(words.split_whitespace());
     let done = command.args(["--target", "kube", "--kubeconfig", "kubeconfig"]).output().expect("it runs");
     let text = [done.stdout, done.stderr].concat();

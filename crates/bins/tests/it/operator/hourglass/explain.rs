@@ -1,7 +1,5 @@
 //! `orlop hardware explain --kubeconfig`: the nodes of a cluster, over HTTP.
 
-use std::process::Command;
-
 use serde_json::json;
 
 use super::fixture::{Fixture, node};
@@ -9,7 +7,7 @@ use super::fixture::{Fixture, node};
 /// Exit code and what is printed.
 fn explain(fixture: &Fixture, more: &[&str]) -> (i32, String) {
     std::fs::write(fixture.dir.path().join("need.yaml"), "gpuType: a100\ngpuCount: 2\n").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
+    let mut command = crate::role::program();
     let words = ["hardware", "explain", "-f", "need.yaml", "--kubeconfig", "kubeconfig"];
     let done = command.current_dir(fixture.dir.path()).args(words).args(more).output().unwrap();
     let text = [done.stdout, done.stderr].concat();
