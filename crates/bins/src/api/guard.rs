@@ -66,8 +66,8 @@ pub(super) fn check_browser(
     }
 }
 
-/// By what a browser says from where a request comes.
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// By what a browser says from where a request comes; other clients do not send it.
+pub(super) const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses a request of a browser that does not come from the page of this server.
 pub(super) fn check_page(headers: &HeaderMap, method: Method) -> Result<(), Problem> {

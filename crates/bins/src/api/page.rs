@@ -75,15 +75,12 @@ fn serve(api: &Api, assets: &Assets, request: &Request) -> Response {
         secure(response.headers_mut());
         return response;
     };
-    let packs = accepts_gzip(request.headers());
+    let packed = if accepts_gzip(request.headers()) { asset.packed() } else { None };
+    let packs = packed.is_some();
     let tag = if packs { format!("\"{}-gzip\"", asset.tag) } else { format!("\"{}\"", asset.tag) };
     let shown = request.headers().get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let same = shown.split(',').any(|one| one.trim().trim_start_matches("W/") == tag);
-    let body = match (same, packs) {
-        (true, _) => Body::empty(),
-        (false, true) => Body::from(asset.packed()),
-        (false, false) => Body::from(asset.plain()),
-    };
+    let body = if same { Body::empty() } else { Body::from(packed.unwrap_or_else(|| asset.plain())) };
     let mut response = Response::new(body);
     if same {
         *response.status_mut() = StatusCode::NOT_MODIFIED;

@@ -213,10 +213,10 @@ pub(super) fn request_id(headers: &HeaderMap) -> String {
 /// A text gzipped; a long one on a thread of its own, so that nobody waits for it.
 async fn packed(text: &str) -> Option<Bytes> {
     if text.len() < SLOW {
-        return Some(gzip(text.as_bytes()));
+        return gzip(text.as_bytes());
     }
     let text = text.to_owned();
-    tokio::task::spawn_blocking(move || gzip(text.as_bytes())).await.ok()
+    tokio::task::spawn_blocking(move || gzip(text.as_bytes())).await.ok().flatten()
 }
 
 fn finish(mut response: Response, request_id: &str) -> Response {

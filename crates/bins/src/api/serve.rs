@@ -141,7 +141,7 @@ impl Asked<'_> {
         if !self.route.method.writes() && !knocks(refused) && refused != Some(Code::Forbidden) {
             return None;
         }
-        // Whoever signs in is nobody until that is done.
+        // A caller who signs in has no identity until that is done.
         let known = who.filter(|_| self.route.needs != Needs::Nothing || answer.is_ok());
         let correlation = answer.as_ref().map(Reply::correlation).unwrap_or_default();
         let session = known.and_then(|caller| caller.session.as_deref());

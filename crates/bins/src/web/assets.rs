@@ -35,7 +35,7 @@ pub(crate) struct Asset {
     /// Its content never changes under this name.
     pub(crate) immutable: bool,
     plain: Bytes,
-    packed: Arc<OnceLock<Bytes>>,
+    packed: Arc<OnceLock<Option<Bytes>>>,
 }
 
 impl Asset {
@@ -50,19 +50,16 @@ impl Asset {
         self.plain.clone()
     }
 
-    /// Its bytes gzipped; once made they stay.
-    pub(crate) fn packed(&self) -> Bytes {
+    /// Its bytes gzipped; once made they stay. None = they can only be sent as they are.
+    pub(crate) fn packed(&self) -> Option<Bytes> {
         self.packed.get_or_init(|| gzip(&self.plain)).clone()
     }
 }
 
-/// Bytes gzipped. Writing to memory does not fail; if it did, what came out would be empty and the caller's length check would show.
-pub(crate) fn gzip(bytes: &[u8]) -> Bytes {
+/// Bytes gzipped; none if the encoder fails.
+pub(crate) fn gzip(bytes: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 3), Compression::new(6));
-    match encoder.write_all(bytes).and_then(|()| encoder.finish()) {
-        Ok(packed) => packed.into(),
-        Err(_) => Bytes::new(),
-    }
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).ok().map(Bytes::from)
 }
 
 fn media(name: &str) -> &'static str {
@@ -129,7 +126,7 @@ mod tests {
         let assets = Assets::new("/ui/");
         for (name, asset) in assets.files.iter() {
             let mut unpacked = Vec::new();
-            flate2::read::GzDecoder::new(&asset.packed()[..]).read_to_end(&mut unpacked).unwrap();
+            flate2::read::GzDecoder::new(&asset.packed().unwrap()[..]).read_to_end(&mut unpacked).unwrap();
             assert_eq!(asset.plain(), unpacked, "{name}");
         }
         assert!(assets.at("app-00000000.js").is_none());
@@ -139,11 +136,12 @@ mod tests {
     #[test]
     fn the_page_stays_within_its_budget() {
         let assets = Assets::new("/ui/");
-        let all: usize = assets.files.iter().map(|(_, asset)| asset.packed().len()).sum();
+        let all: usize = assets.files.iter().map(|(_, asset)| asset.packed().unwrap().len()).sum();
         assert!(all <= 250 << 10, "all files of the page are {all} bytes gzipped");
         let text = String::from_utf8(assets.at("").unwrap().plain().to_vec()).unwrap();
         let first = assets.files.iter().filter(|(name, _)| text.contains(name));
-        let first: usize = first.map(|(_, asset)| asset.packed().len()).sum::<usize>() + assets.document.packed().len();
+        let first: usize = first.map(|(_, asset)| asset.packed().unwrap().len()).sum::<usize>()
+            + assets.document.packed().unwrap().len();
         assert!(first <= 100 << 10, "the first load is {first} bytes gzipped");
     }
 }

@@ -1,18 +1,74 @@
 //! Sessions against a naive table: who is signed in after any order of links, tokens, uses and time.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use orlop_core::error::Code;
-use orlop_core::ports::fleet_store::SessionGrant;
+use async_trait::async_trait;
+use orlop_core::error::{Code, Problem};
+use orlop_core::ports::fleet_store::{Entry, Kind, Record, Session, SessionGrant, SessionLink};
 use orlop_core::time::Time;
 use proptest::prelude::*;
 
-use super::session_store::MemorySessions;
+use super::session_store::SessionStore;
 use super::{Begun, Lives, Sessions};
 
 const LIVES: Lives =
     Lives { session: Duration::from_secs(1000), idle: Duration::from_secs(300), link: Duration::from_secs(60) };
+
+/// Sessions of a process: they end with it.
+#[derive(Debug, Default)]
+struct MemorySessions(Mutex<BTreeMap<(Kind, String), Entry>>);
+
+impl MemorySessions {
+    fn all(&self, kind: Kind) -> Vec<Entry> {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.values().filter(|entry| entry.kind == kind).cloned().collect()
+    }
+
+    fn one(&self, kind: Kind, key: &str) -> Option<Entry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&(kind, key.to_owned())).cloned()
+    }
+}
+
+#[async_trait]
+impl SessionStore for MemorySessions {
+    fn term(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    async fn session(&self, id: &str) -> Result<Option<Session>, Problem> {
+        self.one(Kind::Session, id).as_ref().map(Entry::read).transpose()
+    }
+
+    async fn sessions(&self) -> Result<Vec<Session>, Problem> {
+        self.all(Kind::Session).iter().map(Entry::read).collect()
+    }
+
+    async fn link(&self, key: &str) -> Result<Option<SessionLink>, Problem> {
+        self.one(Kind::SessionLink, key).as_ref().map(Entry::read).transpose()
+    }
+
+    async fn links(&self) -> Result<Vec<SessionLink>, Problem> {
+        self.all(Kind::SessionLink).iter().map(Entry::read).collect()
+    }
+
+    async fn write(&self, records: Vec<Record>) -> Result<(), Problem> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for record in records {
+            match record {
+                Record::Put(entry) => {
+                    entries.insert((entry.kind, entry.key.clone()), *entry);
+                }
+                Record::Delete(kind, key) => {
+                    entries.remove(&(kind, key));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
 
 fn grant(token: u8) -> SessionGrant {
     SessionGrant {

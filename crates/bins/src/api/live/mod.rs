@@ -115,7 +115,7 @@ async fn make(api: Weak<Api>, listening: Listening) {
         }
         let publish = |view: &Arc<_>, data: &_| live.hub.publish(view, data);
         if let Err(problem) = live.views.deltas(&api, &views, &gathered, publish).await {
-            // Whoever watches is told as soon as the store answers: the next snapshot of the fleet comes by then.
+            // The streams ask for the whole again, and end while that cannot be read.
             tracing::warn!(target: "orlop::api", problem = problem.chain(), "live views could not be brought up to date");
             live.hub.restart();
         }

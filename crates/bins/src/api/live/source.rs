@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use orlop_core::attempt::StepIndex;
 use orlop_core::error::{Code, Problem};
-use orlop_core::id::{JobId, TenantName};
+use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{Documents as _, FleetFlow, JobFilter, JobRow, Page, SortOrder, part};
 use orlop_core::time::Time;
+use orlop_dag::engine::StatusView;
 use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -27,7 +28,7 @@ use crate::host::scheduler::flows::FlowSummary;
 use crate::host::scheduler::{FlowChange, Gathered, Snapshot};
 use crate::web::{Topic, View};
 
-/// Rows of a list in one delta; of more it is only said that there are many.
+/// Jobs or flows in one delta; of more it is only said that there are many, and pages read their lists again.
 const ROWS: usize = 200;
 /// Failures that are looked through, and how far back.
 const FAILURES: u32 = 500;
@@ -69,7 +70,7 @@ struct LookedUp {
     value: Value,
 }
 
-/// Whoever sees what a view shows.
+/// A caller who sees what a view shows.
 fn viewer(view: &View) -> Caller {
     let scope = match &view.tenants {
         None => Scope::All,
@@ -78,7 +79,7 @@ fn viewer(view: &View) -> Caller {
     Caller { role: Role::Viewer, scope, ..Caller::local() }
 }
 
-/// The view of a topic that a caller has. What belongs to one tenant is checked by whoever asks.
+/// The view of a topic that a caller has. That the caller may see a flow or a job is checked before.
 pub(super) fn view_of(topic: Topic, caller: &Caller) -> View {
     let tenants = match topic {
         Topic::Flow(_) | Topic::Job(_) => None,
@@ -91,9 +92,8 @@ pub(super) fn view_of(topic: Topic, caller: &Caller) -> View {
 }
 
 fn rows(changed: Vec<Value>, gone: Vec<String>) -> Option<Value> {
-    match (changed.len(), gone.is_empty()) {
-        (0, true) => None,
-        (count, _) if count > ROWS => Some(json!({ "many": true })),
+    match (changed.is_empty(), gone.is_empty()) {
+        (true, true) => None,
         (_, true) => Some(json!({ "rows": changed })),
         (_, false) => Some(json!({ "rows": changed, "gone": gone })),
     }
@@ -120,6 +120,11 @@ impl FleetViews {
         view: &View,
         number: impl FnOnce() -> u64,
     ) -> Result<(Value, u64), Problem> {
+        // The journal of a flow is read before others have to wait.
+        let read = match &view.topic {
+            Topic::Flow(id) if !self.bases.lock().await.contains_key(view) => Some(api.flows.stands(id).await?),
+            _ => None,
+        };
         let mut bases = self.bases.lock().await;
         // Who has it already goes on from what was sent: so does everybody.
         if let Some(base) = bases.get(view) {
@@ -137,8 +142,17 @@ impl FleetViews {
             Topic::Approvals => Base::Rows(pending(api, view).await?),
             Topic::Overview => Base::Members(self.members(api, view).await?),
             Topic::Flow(id) => {
-                let (plan, stands) = api.flows.stands(id).await?;
-                Base::Flow(Shown::new(&names(&plan), &stands.status, stands.revision))
+                let (plan, read) = match read {
+                    Some(read) => read,
+                    None => api.flows.stands(id).await?,
+                };
+                let newest = match api.flows.changes(id) {
+                    Some(live) => Arc::clone(&live.borrow()),
+                    None if read.status.phase.is_terminal() => read,
+                    // It may have ended since.
+                    None => api.flows.stands(id).await?.1,
+                };
+                Base::Flow(Shown::new(&names(&plan), &newest.status, newest.revision))
             }
         };
         let value = base.whole();
@@ -146,27 +160,40 @@ impl FleetViews {
         Ok((value, number()))
     }
 
-    /// What changed of the views that somebody watches, each given to `publish`.
+    /// What changed of the views that somebody watches, each given to `publish`. After an error all of them have to begin anew.
     pub(super) async fn deltas(
         &self,
         api: &Api,
         views: &[Arc<View>],
         gathered: &Gathered,
-        mut publish: impl FnMut(&Arc<View>, &Value),
+        publish: impl FnMut(&Arc<View>, &Value),
     ) -> Result<(), Problem> {
         let mut bases = self.bases.lock().await;
         bases.retain(|view, _| views.iter().any(|watched| **watched == *view));
-        let jobs = match views.iter().any(|view| matches!(view.topic, Topic::Jobs | Topic::Job(_))) {
-            true if !gathered.jobs.is_empty() => self.jobs(api, &gathered.jobs).await?,
-            _ => Vec::new(),
-        };
-        let flows = match views.iter().any(|view| view.topic == Topic::Flows) {
+        let made = self.made(api, views, gathered, &mut bases, publish).await;
+        if made.is_err() {
+            // They lack what was gathered.
+            bases.clear();
+        }
+        made
+    }
+
+    async fn made(
+        &self,
+        api: &Api,
+        views: &[Arc<View>],
+        gathered: &Gathered,
+        bases: &mut BTreeMap<View, Base>,
+        mut publish: impl FnMut(&Arc<View>, &Value),
+    ) -> Result<(), Problem> {
+        let jobs = self.jobs(api, &shown_jobs(views, gathered)).await?;
+        let flows = match views.iter().any(|view| view.topic == Topic::Flows) && !many_flows(gathered) {
             true => flow_rows(api, &gathered.flows).await?,
             false => BTreeMap::new(),
         };
         for view in views {
             let delta = match (&view.topic, bases.get_mut(&**view)) {
-                (Topic::Jobs, _) if gathered.many_jobs || jobs.len() > ROWS => Some(json!({ "many": true })),
+                (Topic::Jobs, _) if many_jobs(gathered) => Some(json!({ "many": true })),
                 (Topic::Jobs, _) => {
                     let caller = viewer(view);
                     let own = jobs.iter().filter(|row| caller.sees(&row.job.tenant)).cloned();
@@ -176,12 +203,25 @@ impl FleetViews {
                     let row = jobs.iter().find(|row| row.job.id == *id).cloned();
                     row.map(|row| object(&JobView::from(row)))
                 }
-                (Topic::Flows, _) => own_flows(view, &gathered.flows, &flows),
+                (Topic::Flows, _) => own_flows(view, gathered, &flows),
                 (Topic::Workers, Some(Base::Rows(base))) if gathered.fleet => {
                     changed_rows(base, workers(&*api.handle.leader_snapshot()?, view))
                 }
-                (Topic::Approvals, Some(Base::Rows(base))) if !gathered.flows.is_empty() => {
-                    changed_rows(base, pending(api, view).await?)
+                (Topic::Approvals, Some(Base::Rows(base))) => {
+                    let (mut changed, mut gone) = (Vec::new(), Vec::new());
+                    for (id, change) in gathered.flows.iter().filter(|(_, change)| viewer(view).sees(&change.tenant)) {
+                        let newest = match &change.view {
+                            Some(stands) => pending_of(api, view, id, stands).await?,
+                            None => BTreeMap::new(),
+                        };
+                        let held = rows_of(base, id);
+                        gone.extend(held.keys().filter(|row| !newest.contains_key(*row)).cloned());
+                        changed.extend(
+                            newest.iter().filter(|(id, row)| held.get(*id) != Some(row)).map(|(_, row)| row.clone()),
+                        );
+                        base.extend(newest);
+                    }
+                    rows(changed, gone)
                 }
                 (Topic::Overview, Some(Base::Members(base))) if gathered.fleet || !gathered.jobs.is_empty() => {
                     let newest = self.members(api, view).await?;
@@ -250,20 +290,52 @@ fn workers(snapshot: &Snapshot, view: &View) -> BTreeMap<String, Value> {
 
 /// The steps of a view that wait for a decision, by their ids.
 pub(super) async fn pending(api: &Api, view: &View) -> Result<BTreeMap<String, Value>, Problem> {
-    let caller = viewer(view);
     let mut found = BTreeMap::new();
     for (id, stands) in api.flows.driven() {
-        let waits = approvals(&id, "", "", &stands.status).next().is_some();
-        if !waits {
-            continue;
-        }
-        let Some(flow) = flow_document(api, &id).await? else { continue };
-        if caller.sees(&flow.tenant) {
-            let rows = approvals(&id, &flow.name, flow.tenant.as_str(), &stands.status);
-            found.extend(rows.map(|row: PendingApproval| (row.id.clone(), object(&row))));
-        }
+        found.extend(pending_of(api, view, &id, &stands).await?);
     }
     Ok(found)
+}
+
+/// Those of one flow.
+async fn pending_of(api: &Api, view: &View, id: &str, stands: &StatusView) -> Result<BTreeMap<String, Value>, Problem> {
+    if approvals(id, "", "", &stands.status).next().is_none() {
+        return Ok(BTreeMap::new());
+    }
+    let document = flow_document(api, id).await?;
+    let Some(flow) = document.filter(|flow| viewer(view).sees(&flow.tenant)) else { return Ok(BTreeMap::new()) };
+    let rows = approvals(id, &flow.name, flow.tenant.as_str(), &stands.status);
+    Ok(rows.map(|row: PendingApproval| (row.id.clone(), object(&row))).collect())
+}
+
+/// Takes the rows of a flow out of those of all flows, whose ids are `FLOW/STEP`.
+fn rows_of(rows: &mut BTreeMap<String, Value>, flow: &str) -> BTreeMap<String, Value> {
+    let mut own = rows.split_off(&format!("{flow}/"));
+    let mut others = own.split_off(&format!("{flow}0"));
+    rows.append(&mut others);
+    own
+}
+
+/// Of these it is only said that there are many.
+fn many_jobs(gathered: &Gathered) -> bool {
+    gathered.many_jobs || gathered.jobs.len() > ROWS
+}
+
+fn many_flows(gathered: &Gathered) -> bool {
+    gathered.flows.len() > ROWS
+}
+
+/// The jobs whose rows these views show.
+fn shown_jobs(views: &[Arc<View>], gathered: &Gathered) -> BTreeSet<JobId> {
+    let mut ids = BTreeSet::new();
+    for view in views {
+        match &view.topic {
+            Topic::Jobs if !many_jobs(gathered) => ids.extend(&gathered.jobs),
+            Topic::Job(id) if gathered.many_jobs || gathered.jobs.contains(id) => drop(ids.insert(*id)),
+            _ => {}
+        }
+    }
+    ids
 }
 
 async fn flow_document(api: &Api, id: &str) -> Result<Option<FleetFlow>, Problem> {
@@ -273,8 +345,7 @@ async fn flow_document(api: &Api, id: &str) -> Result<Option<FleetFlow>, Problem
 /// Rows of flows that changed, by their ids, as they stand now.
 async fn flow_rows(api: &Api, changes: &BTreeMap<String, FlowChange>) -> Result<BTreeMap<String, Value>, Problem> {
     let mut rows = BTreeMap::new();
-    // Of more it is only said that there are many.
-    for (id, change) in changes.iter().take(ROWS + 1) {
+    for (id, change) in changes {
         let Some(stands) = &change.view else { continue };
         let Some(document) = flow_document(api, id).await? else { continue };
         let row = FlowView::stands(FlowSummary::from(document), &stands.status);
@@ -284,20 +355,21 @@ async fn flow_rows(api: &Api, changes: &BTreeMap<String, FlowChange>) -> Result<
 }
 
 /// The flows of a view that changed.
-fn own_flows(view: &View, changes: &BTreeMap<String, FlowChange>, known: &BTreeMap<String, Value>) -> Option<Value> {
+fn own_flows(view: &View, gathered: &Gathered, known: &BTreeMap<String, Value>) -> Option<Value> {
     let caller = viewer(view);
-    let own = |tenant: &TenantName| caller.sees(tenant);
+    let mut own = gathered.flows.iter().filter(|(_, change)| caller.sees(&change.tenant));
+    if many_flows(gathered) {
+        return own.next().map(|_| json!({ "many": true }));
+    }
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
-    let mut count = 0;
-    for (id, change) in changes.iter().filter(|(_, change)| own(&change.tenant)) {
-        count += 1;
+    for (id, change) in own {
         match (&change.view, known.get(id)) {
             (None, _) => gone.push(id.clone()),
             (Some(_), Some(row)) => changed.push(row.clone()),
             (Some(_), None) => {}
         }
     }
-    if count > ROWS { Some(json!({ "many": true })) } else { rows(changed, gone) }
+    rows(changed, gone)
 }
 
 /// What failed in the last hour, of the tenants of a view.
@@ -330,4 +402,56 @@ async fn failures(api: &Api, view: &View, now: Time) -> Result<FailedView, Probl
     });
     let at_least = found.next.is_some() && rows.len() == found.items.len();
     Ok(FailedView { count: rows.len() as u64, at_least, reasons, newest })
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_core::id::Epoch;
+    use orlop_core::spec::status::FlowStatus;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn changes(flows: usize, last: &str) -> Gathered {
+        let stands = Arc::new(StatusView { status: FlowStatus::default(), revision: 1, records: 0 });
+        let change = |tenant: &str| FlowChange { tenant: tenant.parse().unwrap(), view: Some(Arc::clone(&stands)) };
+        let others = (0..flows).map(|flow| (format!("f{flow:04}"), change("many")));
+        let flows = others.chain([("last".to_owned(), change(last))]).collect();
+        Gathered { flows, ..Gathered::default() }
+    }
+
+    fn of(topic: Topic, tenant: &str) -> View {
+        View { topic, tenants: Some(vec![tenant.to_owned()]) }
+    }
+
+    #[test]
+    fn a_change_among_very_many_of_other_tenants_is_not_lost() {
+        let seen = |flows, tenant| own_flows(&of(Topic::Flows, tenant), &changes(flows, "few"), &BTreeMap::new());
+        assert_eq!(seen(ROWS + 50, "few"), Some(json!({ "many": true })));
+        assert_eq!(seen(ROWS + 50, "none"), None);
+        assert_eq!(seen(3, "none"), None);
+    }
+
+    #[test]
+    fn a_job_that_is_watched_is_read_among_very_many() {
+        let id = |number| JobId::new(Epoch(1), number).unwrap();
+        let views = [Topic::Jobs, Topic::Job(id(5000))].map(|topic| Arc::new(View { topic, tenants: None }));
+        let some = Gathered { jobs: (1..4).map(id).collect(), ..Gathered::default() };
+        assert_eq!(shown_jobs(&views, &some), some.jobs);
+        let many = Gathered { jobs: (1..2000).map(id).collect(), many_jobs: true, ..Gathered::default() };
+        assert_eq!(shown_jobs(&views, &many), BTreeSet::from([id(5000)]));
+    }
+
+    proptest! {
+        /// The rows of one flow, and no row of one whose id begins alike.
+        #[test]
+        fn the_rows_of_a_flow_are_those_with_its_id(ids in prop::collection::btree_set("[ab0./-]{1,3}/[ab]", 0..20)) {
+            let mut rows: BTreeMap<String, Value> = ids.iter().map(|id| (id.clone(), json!(id))).collect();
+            let all = rows.clone();
+            let own = rows_of(&mut rows, "a");
+            prop_assert!(own.keys().all(|id| id.starts_with("a/")) && rows.keys().all(|id| !id.starts_with("a/")));
+            rows.extend(own);
+            prop_assert_eq!(rows, all);
+        }
+    }
 }

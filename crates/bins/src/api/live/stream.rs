@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
-use orlop_core::error::Problem;
+use orlop_core::error::{Class, Problem};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -24,8 +24,9 @@ use crate::wire::problem::body;
 
 /// Between two signs of life.
 const PING: Duration = Duration::from_secs(10);
-/// How long a page waits before it asks again after a good end, in milliseconds.
-const RETRY_MS: u64 = 250;
+/// How long a page waits before it asks again, in milliseconds: after the end of a server, and while the store does not answer.
+const STOPPING_MS: u64 = 250;
+const UNAVAILABLE_MS: u64 = 2000;
 
 /// Why a stream goes on.
 enum Woken {
@@ -63,8 +64,8 @@ pub(super) fn signed_out() -> Bytes {
     event("", "bye", &json!({ "reason": "signed-out" }))
 }
 
-fn stopping() -> Bytes {
-    event("", "bye", &json!({ "reason": "stopping", "retry_ms": RETRY_MS }))
+fn bye(reason: &str, retry_ms: u64) -> Bytes {
+    event("", "bye", &json!({ "reason": reason, "retry_ms": retry_ms }))
 }
 
 impl LiveStream {
@@ -188,7 +189,7 @@ impl LiveStream {
             Woken::News => {}
             Woken::Topics => self.wanted.mark_changed(),
             Woken::End => {
-                self.queue.push_back(stopping());
+                self.queue.push_back(bye("stopping", STOPPING_MS));
                 self.over = true;
             }
             Woken::Ping => {
@@ -227,6 +228,12 @@ impl LiveStream {
             Ok((data, seq)) => {
                 let hub = &self.api.live.hub;
                 event(&hub.id(seq), "snapshot", &json!({ "topic": topic.to_string(), "seq": seq, "data": data }))
+            }
+            // The page opens another stream, which begins with all topics.
+            Err(problem) if problem.class == Class::Transient => {
+                tracing::debug!(target: "orlop::api", topic = %topic, problem = problem.chain(), "a topic cannot be read now");
+                self.over = true;
+                bye("unavailable", UNAVAILABLE_MS)
             }
             Err(problem) => {
                 self.shown.remove(&topic);

@@ -9,7 +9,7 @@ use orlop_core::time::Time;
 
 use super::super::auth::{Bearer, Caller, Role};
 use super::super::call::{Call, forbidden, internal, not_found};
-use super::super::guard::{Guard, check_page};
+use super::super::guard::{FETCH_SITE, Guard, check_page};
 use super::super::reply::{Answer, Reply};
 use super::super::route::Method;
 use super::super::state::{Api, Console};
@@ -61,11 +61,9 @@ pub(in super::super) async fn console_of(api: Arc<Api>, call: Call) -> Answer {
 /// POST /session
 pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
     let console = console(&api)?;
-    check_page(&call.headers, Method::Post).or_else(|refused| match call.headers.contains_key("sec-fetch-site") {
-        true => Err(refused),
-        // Not a browser.
-        false => Ok(()),
-    })?;
+    if call.headers.contains_key(FETCH_SITE) {
+        check_page(&call.headers, Method::Post)?;
+    }
     let wanted: SignIn = call.json()?;
     let sessions = api.guard.sessions();
     let now = api.now();

@@ -1,5 +1,5 @@
-//! What has changed and is committed, gathered for whoever shows it as it happens. Nothing is gathered while nobody listens. Holds what
-//! changed, not how: whoever takes it reads the newest values.
+//! What has changed and is committed, gathered for live views. Nothing is gathered while nobody listens. Holds which things changed and
+//! not their values: these are read from the store and the newest snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use orlop_core::id::{JobId, TenantName};
 use orlop_dag::engine::StatusView;
 use tokio::sync::Notify;
 
-/// Jobs that are told apart; of more it is only known that there are many.
+/// Jobs whose ids are kept; of more it is only known that there are many.
 const JOBS: usize = 2000;
 
 /// What changed of a flow.

@@ -170,7 +170,7 @@ impl Core {
         Some(Staged { turn: WriteBatch::new(writes.records), releases: writes.releases, begun })
     }
 
-    /// Whoever shows what happens hears of it once it is committed.
+    /// Reports what is committed to live views.
     fn release_changes(&mut self) {
         if !self.changed.is_empty() {
             let jobs = std::mem::take(&mut self.changed);
