@@ -26,6 +26,12 @@ async function freePort() {
   return port;
 }
 
+/** Fleets that have not ended: a script that fails takes them with it. */
+const running = new Set();
+process.once('exit', () => {
+  for (const fleet of running) fleet.discard();
+});
+
 /** A fleet on this machine, of which nothing is left afterwards. */
 export class Fleet {
   static async start() {
@@ -34,6 +40,7 @@ export class Fleet {
     fleet.environment = { PATH: process.env.PATH, HOME: fleet.home, ORLOP_HOME: fleet.home, XDG_RUNTIME_DIR: fleet.home, LC_ALL: 'C.UTF-8' };
     fleet.ports = [await freePort(), await freePort()];
     fleet.url = `http://127.0.0.1:${fleet.ports[0]}`;
+    running.add(fleet);
     await fleet.up();
     return fleet;
   }
@@ -68,9 +75,15 @@ export class Fleet {
     await this.ended;
   }
 
+  /** Ends it without waiting. */
+  discard() {
+    this.process?.kill('SIGKILL');
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 3 });
+  }
+
   async end() {
-    this.process.kill('SIGKILL');
-    await this.ended;
+    await this.kill();
+    running.delete(this);
     rmSync(this.home, { recursive: true, force: true });
   }
 }

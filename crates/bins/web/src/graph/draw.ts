@@ -19,10 +19,14 @@ const LARGEST = 3;
 
 type Colours = Record<Tone | 'line' | 'text' | 'faint' | 'surface' | 'chosen', string>;
 
+/** The colours of the theme, as a canvas takes them. */
 function colours(element: Element): Colours {
-  const style = getComputedStyle(element);
-  const of = (name: string) => style.getPropertyValue(`--${name}`).trim();
-  return {
+  const probe = element.appendChild(document.createElement('span'));
+  const of = (name: string) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const all = {
     idle: of('idle'),
     wait: of('wait'),
     run: of('run'),
@@ -36,6 +40,8 @@ function colours(element: Element): Colours {
     surface: of('surface'),
     chosen: of('accent'),
   };
+  probe.remove();
+  return all;
 }
 
 /** The camera that shows all of a graph. */

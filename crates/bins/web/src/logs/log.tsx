@@ -1,7 +1,7 @@
 // The log of a job as it grows: the newest lines, with what would act on a terminal taken out or shown.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { address, Problem, proof, send } from '../api/client';
+import { Problem, send } from '../api/client';
 import { count, visible } from '../text/format';
 
 interface Line {
@@ -68,9 +68,7 @@ function useLog(job: string): { lines: Line[]; total: number; problem: unknown; 
       show(true);
     };
     const read = async () => {
-      const url = address(`/jobs/${encodeURIComponent(job)}/logs`);
-      url.searchParams.set('follow', 'true');
-      const response = await send(url.pathname.slice(address('').pathname.length) + url.search, {
+      const response = await send(`/jobs/${encodeURIComponent(job)}/logs?follow=true`, {
         more: { Accept: 'text/event-stream' },
         signal: stop.signal,
       });
@@ -159,7 +157,6 @@ export function Log({ job, lines: shown }: { job: string; lines: number }) {
             to the end ▾
           </button>
         )}
-        {proof.get() === null && ' · signed out'}
       </p>
     </div>
   );

@@ -42,6 +42,9 @@ function Card({ row }: { row: Worker }) {
   const failing = report?.health.filter((check) => !check.ok) ?? [];
   const gpus = capabilities.gpus.reduce((sum, gpu) => sum + (gpu.count ?? 1), 0);
   const path = `/workers/${encodeURIComponent(row.id)}`;
+  const admission = row.cordoned
+    ? { verb: 'uncordon', title: 'Uncordon', says: `${row.id} takes new work again.` }
+    : { verb: 'cordon', title: 'Cordon', says: `${row.id} gets no new work; what runs on it goes on.` };
   return (
     <li class="card">
       <h2>
@@ -79,31 +82,16 @@ function Card({ row }: { row: Worker }) {
         </p>
       )}
       <p class="actions">
-        {row.cordoned ? (
-          <Do
-            label="Uncordon"
-            action={{
-              title: 'Uncordon',
-              says: `${row.id} takes new work again.`,
-              role: 'operator',
-              method: 'POST',
-              path: `${path}/uncordon`,
-              command: ['orlop', 'workers', 'uncordon', row.id],
-            }}
-          />
-        ) : (
-          <Do
-            label="Cordon"
-            action={{
-              title: 'Cordon',
-              says: `${row.id} gets no new work; what runs on it goes on.`,
-              role: 'operator',
-              method: 'POST',
-              path: `${path}/cordon`,
-              command: ['orlop', 'workers', 'cordon', row.id],
-            }}
-          />
-        )}
+        <Do
+          label={admission.title}
+          action={{
+            ...admission,
+            role: 'operator',
+            method: 'POST',
+            path: `${path}/${admission.verb}`,
+            command: ['orlop', 'workers', admission.verb, row.id],
+          }}
+        />
         <Do
           label="Drain"
           why={row.draining ? 'it is draining already' : null}
