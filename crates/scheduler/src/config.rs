@@ -213,4 +213,44 @@ mod tests {
         assert_eq!(Config { prefill_max: 65_537, ..config.clone() }.check().unwrap_err().key, "prefill_max");
         assert_eq!(Config { fail_after: 1, ..config }.check().unwrap_err().key, "fail_after");
     }
+
+    type Change = fn(&mut Config);
+
+    #[test]
+    fn each_bound_of_the_configuration_holds_and_its_key_is_named() {
+        let with = |change: Change| {
+            let mut config = Config::default();
+            change(&mut config);
+            config.check().map_err(|error| error.key)
+        };
+        let good: [Change; 8] = [
+            |config| config.band_share = [1.0, 0.0, 0.0],
+            |config| config.run_max = 1,
+            |config| config.run_max = 1024,
+            |config| config.prefill_max = 65_536,
+            |config| config.heartbeat_timeout = 1,
+            |config| config.heartbeat_timeout = config.reassign_after,
+            |config| config.fail_after = config.reassign_after,
+            |config| (config.probation_min, config.probation_max) = (1, 1),
+        ];
+        for change in good {
+            assert_eq!(with(change), Ok(()));
+        }
+        let wrong: [(Change, &str); 11] = [
+            (|config| config.band_share = [1.1, 0.0, 0.0], "band_share"),
+            (|config| config.band_share = [-0.1, 0.0, 0.0], "band_share"),
+            (|config| config.band_share = [0.6, 0.6, 0.0], "band_share"),
+            (|config| config.run_max = 0, "run_max"),
+            (|config| config.run_max = 1025, "run_max"),
+            (|config| config.prefill_max = 65_537, "prefill_max"),
+            (|config| config.heartbeat_timeout = 0, "heartbeat_timeout"),
+            (|config| config.heartbeat_timeout = config.reassign_after + 1, "reassign_after"),
+            (|config| config.fail_after = config.reassign_after - 1, "fail_after"),
+            (|config| config.probation_min = 0, "probation_max"),
+            (|config| config.probation_max = config.probation_min - 1, "probation_max"),
+        ];
+        for (number, (change, key)) in wrong.into_iter().enumerate() {
+            assert_eq!(with(change), Err(key), "the one of place {number}");
+        }
+    }
 }

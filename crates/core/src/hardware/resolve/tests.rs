@@ -190,6 +190,8 @@ fn requirements_of_other_programs_are_checked_too() {
     insta::assert_snapshot!(error(json!({"count": 0})), @"gpuCount is 0, 0 to 1024 are allowed");
     insta::assert_snapshot!(error(json!({"count": 1, "kind": {"model": "x1"}})), @"unknown GPU model `x1`");
     insta::assert_snapshot!(error(json!({"count": 1, "kind": {"model": "a100", "vendor": "amd"}})), @"GPU model `a100` is made by nvidia, not by amd");
+    let labelled = serde_json::from_value(json!({"labels": {"my label": "x"}})).unwrap();
+    assert!(resolve(&labelled, &tables).unwrap_err().to_string().starts_with("label key `my label` is not valid"));
     let amd = Tables { default_vendor: crate::hardware::gpu::Vendor::Amd, ..Tables::default() };
     assert_eq!(resolve(&needs(json!({"count": 1})), &amd).unwrap().gpu.unwrap().vendor.to_string(), "amd");
 }

@@ -57,6 +57,23 @@ fn a_decision_may_come_first_be_rejected_or_too_late() {
 }
 
 #[test]
+fn beside_a_manual_step_other_branches_go_on_and_what_was_rejected_is_not_asked_again() {
+    let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [
+        {"name": "gate", "type": "Manual"}, {"name": "a"}, {"name": "b", "dependencies": ["a"]}]}));
+    assert_eq!(flow.started(), ["a#1"]);
+    flow.accept("a");
+    assert_eq!((flow.outcome("gate").as_str(), flow.outcome("a").as_str()), ("PendingApproval", "Running"));
+    flow.succeed("a");
+    assert_eq!(flow.started(), ["b#1"], "while the decision is open");
+    flow.accept("b");
+    decide(&mut flow, "gate", Decision::Rejected);
+    flow.wait(100_000);
+    assert_eq!((flow.outcome("gate").as_str(), next_deadline(&flow.state)), ("Failed/Rejected", None));
+    flow.succeed("b");
+    assert_eq!((flow.outcome("gate").as_str(), flow.phase()), ("Failed/Rejected", FlowPhase::Failed));
+}
+
+#[test]
 fn drain_starts_nothing_and_resume_goes_on() {
     let mut flow = Bench::new(json!({"executionPolicy": {"activeDeadlineSeconds": 100}, "steps": [
         {"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "gate", "type": "Manual", "dependencies": ["a"]}]}));

@@ -168,7 +168,14 @@ fn the_next_deadline_is_the_earliest_of_all_timers_and_nothing_fires_before() {
         flow.tell(FlowEvent::Tick);
         assert_eq!(shown.map(|(name, _)| flow.outcome(name)), shown.map(|(_, outcome)| outcome.to_owned()));
     }
-    assert_eq!(next_deadline(&flow.state), Some(begin.plus(Duration::from_secs(50))));
+    let deadline = begin.plus(Duration::from_secs(50));
+    assert_eq!(next_deadline(&flow.state), Some(deadline));
+    flow.now = Time::from_millis(deadline.millis() - 1);
+    flow.tell(FlowEvent::Tick);
+    assert!(flow.effects.is_empty(), "{:?}", flow.effects);
+    flow.now = deadline;
+    flow.tell(FlowEvent::Tick);
+    assert!(flow.status().message.starts_with("ActiveDeadlineExceeded"), "{}", flow.status().message);
 }
 
 #[test]

@@ -60,6 +60,37 @@ fn a_failed_flow_is_not_ready_for_its_cause() {
 }
 
 #[test]
+fn the_cause_of_an_end_is_the_reason_of_its_condition_and_no_type_comes_twice() {
+    let steps = json!([{"name": "a"}, {"name": "b", "dependencies": ["a"]}]);
+    let spec = || json!({"executionPolicy": {"activeDeadlineSeconds": 50}, "steps": steps});
+    let stop = |mode| FlowEvent::Stop { mode, replaced: false };
+    type End = (&'static str, fn(&mut Bench));
+    let ends: [End; 3] = [
+        ("Stopped", |flow| {
+            flow.tell(FlowEvent::Stop { mode: StopMode::Graceful, replaced: false });
+            flow.succeed("a");
+        }),
+        ("ActiveDeadlineExceeded", |flow| {
+            flow.wait(50);
+            flow.fail("a");
+        }),
+        ("FlowFailed", |flow| flow.fail("a")),
+    ];
+    for (cause, end) in ends {
+        let mut flow = Bench::unadmitted(spec());
+        flow.tell(FlowEvent::Blocked { reason: "ConcurrencyBlocked".into(), message: String::new() });
+        flow.tell(FlowEvent::Admit);
+        end(&mut flow);
+        flow.tell(stop(StopMode::Terminate));
+        let conditions = flow.status().conditions;
+        let mut kinds: Vec<&str> = conditions.iter().map(|one| one.kind.as_str()).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, ["Blocked", "Failed", "Ready"], "{cause}");
+        assert_eq!(shown(&flow, "Failed").unwrap().0, format!("True/{cause}"));
+    }
+}
+
+#[test]
 fn blocked_and_spec_changed_stay_and_turn_false() {
     let mut flow = Bench::unadmitted(json!({"steps": [{"name": "a"}]}));
     assert_eq!((condition(&flow, "Blocked"), condition(&flow, "SpecChanged")), (None, None));

@@ -31,6 +31,27 @@ fn generated_clauses_hold_in_every_term() {
 }
 
 #[test]
+fn a_clause_of_several_values_is_required_in_each_term_of_the_user() {
+    let user = terms(json!([
+        {"matchExpressions": [{"key": "zone", "operator": "Exists"}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+    ]));
+    let pod: Value = serde_json::from_str(&of(user, json!({"gpuType": "a100-40gb"})).unwrap()).unwrap();
+    let required = &pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let terms = required["nodeSelectorTerms"].as_array().unwrap();
+    assert_eq!(terms.len(), 2);
+    for term in terms {
+        let last = term["matchExpressions"].as_array().and_then(|all| all.last()).unwrap();
+        assert_eq!((&last["key"], &last["operator"]), (&json!("nvidia.com/gpu.product"), &json!("In")), "{term}");
+    }
+    assert_eq!(
+        (&terms[0]["matchExpressions"][0]["key"], &terms[1]["matchFields"][0]["values"][0]),
+        (&json!("zone"), &json!("n1"))
+    );
+    assert_eq!(pod.get("nodeSelector"), None, "it has more than one value");
+}
+
+#[test]
 fn alternatives_multiply_the_terms() {
     let user = terms(json!([{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]));
     insta::assert_snapshot!(of(user, json!({"teeType": "tdx"})).unwrap(), @r#"{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}},"podAntiAffinity":{"x":1}},"containers":[{"name":"sidecar"},{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"runtimeClassName":"kata-qemu-tdx","tolerations":[{"effect":"NoSchedule","key":"tdx","operator":"Exists"}]}"#);

@@ -57,6 +57,7 @@ fn defaults_are_filled_in_by_the_server() {
         (&spec["config"]["kubernetes"]["namespace"], &spec["config"]["logLevel"]),
         (&json!("default"), &json!("info"))
     );
+    assert_eq!(spec["config"]["performerMode"], "kubernetes");
 }
 
 #[test]

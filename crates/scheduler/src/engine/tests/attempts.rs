@@ -235,3 +235,17 @@ fn ids_are_taken_once_and_time_never_runs_back() {
     fixture.must(Event::Tick);
     assert_eq!(fixture.scheduler.now(), 1000);
 }
+
+#[test]
+fn the_room_of_an_attempt_is_given_on_after_its_end_and_not_when_it_is_asked_to_end() {
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(1000));
+    let attempt = fixture.round()[0].0;
+    fixture.start(attempt, worker);
+    fixture.submit(2, spec(1000));
+    fixture.must(Event::Cancel { job: id(1), elements: None });
+    assert_eq!(fixture.starts(), [0_u64; 0], "it still runs");
+    fixture.result(attempt, worker, Outcome::Cancelled);
+    assert_eq!(fixture.starts(), [2]);
+}

@@ -334,6 +334,20 @@ fn the_first_failing_member_ends_the_gang_and_one_outcome_counts() {
 }
 
 #[test]
+fn a_gang_is_completed_once_all_its_members_have_succeeded() {
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(4000));
+    fixture.submit(1, gang(3, None));
+    let sent = fixture.round();
+    sent.iter().for_each(|(attempt, worker)| fixture.start(*attempt, *worker));
+    for (place, (attempt, _)) in sent.iter().enumerate() {
+        assert_eq!(fixture.state(1), JobState::Running, "{place} of 3 have succeeded");
+        fixture.result(*attempt, worker, Outcome::Succeeded);
+    }
+    assert_eq!(fixture.state(1), JobState::Completed);
+}
+
+#[test]
 fn one_rejected_member_revokes_the_rest() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", offer(4000));
@@ -345,7 +359,8 @@ fn one_rejected_member_revokes_the_rest() {
     fixture.must(Event::Revoked { attempt: sent[1].0, worker });
     assert_eq!(fixture.state(1), JobState::Backoff);
     fixture.wait(1200);
-    assert_eq!(fixture.round()[1].0.attempt, 2);
+    let again: Vec<u32> = fixture.round().iter().map(|(attempt, _)| attempt.attempt).collect();
+    assert_eq!(again, [2, 2], "both members");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::effect::{CancelReason, Effect, Reason};
 use crate::engine::Scheduler;
 use crate::error::EventError;
 use crate::event::{Departure, DrainOrder, Event, Kept, Outcome};
+use crate::job::Demand;
 use crate::token::WorkerKey;
 
 fn state(fixture: &Fixture, worker: WorkerKey) -> WorkerState {
@@ -256,6 +257,82 @@ fn ten_failed_starts_of_different_jobs_bring_probation_that_doubles() {
         fixture.must(Event::Heartbeat { worker });
         assert_eq!(state(&fixture, worker), WorkerState::Available);
     }
+}
+
+/// Sends a job of this number to the worker, which cannot start it.
+fn fails_to_start(fixture: &mut Fixture, worker: WorkerKey, number: u64) {
+    fixture.submit(number, spec(1000));
+    let attempt = fixture.round()[0].0;
+    fixture.result(attempt, worker, Outcome::StartFailed { permanent: false });
+    fixture.must(Event::Cancel { job: id(number), elements: None });
+}
+
+#[test]
+fn failed_starts_count_for_a_minute_and_until_a_success() {
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
+    (1..=9).for_each(|number| fails_to_start(&mut fixture, worker, number));
+    fixture.now = 60_000;
+    fixture.must(Event::Heartbeat { worker });
+    (10..=18).for_each(|number| fails_to_start(&mut fixture, worker, number));
+    assert_eq!(state(&fixture, worker), WorkerState::Available, "the first nine are a minute old");
+    fixture.submit(19, spec(1000));
+    let attempt = fixture.round()[0].0;
+    fixture.start(attempt, worker);
+    fixture.result(attempt, worker, Outcome::Succeeded);
+    (20..=28).for_each(|number| fails_to_start(&mut fixture, worker, number));
+    assert_eq!(state(&fixture, worker), WorkerState::Available, "a success forgives those before it");
+    fails_to_start(&mut fixture, worker, 29);
+    assert_eq!(state(&fixture, worker), WorkerState::Unhealthy);
+}
+
+#[test]
+fn a_task_that_fails_to_start_again_and_again_counts_once() {
+    let mut fixture = Fixture::new(Config { start_failures: 2, ..Config::default() });
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.submit(1, Demand { retries: 5, ..spec(1000) });
+    for _ in 0..3 {
+        let sent = fixture.round();
+        fixture.result(sent[0].0, worker, Outcome::StartFailed { permanent: false });
+        assert_eq!(state(&fixture, worker), WorkerState::Available);
+        fixture.now += 10_000;
+        fixture.must(Event::Heartbeat { worker });
+        fixture.wait(0);
+    }
+}
+
+#[test]
+fn probation_grows_to_ten_minutes_at_most() {
+    let mut fixture = Fixture::new(Config { start_failures: 1, ..Config::default() });
+    let worker = fixture.worker("w1", offer(1000));
+    for (number, seconds) in (1..).zip([30, 60, 120, 240, 480, 600, 600]) {
+        fails_to_start(&mut fixture, worker, number);
+        for now in [fixture.now + seconds * 1000 - 1, fixture.now + seconds * 1000] {
+            assert_eq!(state(&fixture, worker), WorkerState::Unhealthy);
+            // It is heard of all the while.
+            while fixture.now < now {
+                fixture.now = now.min(fixture.now + 10_000);
+                fixture.must(Event::Heartbeat { worker });
+            }
+        }
+        assert_eq!(state(&fixture, worker), WorkerState::Available, "after {seconds} s");
+    }
+}
+
+#[test]
+fn losses_count_for_ten_minutes() {
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
+    for _ in 0..9 {
+        fixture.must(Event::ConnectionLost { worker });
+        fixture.must(Event::Connected { worker, kept: vec![] });
+        // The fifth comes when the first is ten minutes old.
+        (0..15).for_each(|_| {
+            fixture.now += 10_000;
+            fixture.must(Event::Heartbeat { worker });
+        });
+    }
+    assert_eq!(state(&fixture, worker), WorkerState::Available);
 }
 
 #[test]

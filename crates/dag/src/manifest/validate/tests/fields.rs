@@ -213,7 +213,8 @@ fn fan_out_has_one_source_and_parallelism_of_its_own() {
     insta::assert_snapshot!(says([("spec.steps.0.parallelism", json!(2))]), @"error[value] spec.steps[0].parallelism: `parallelism` of a step limits fan-out instances, and this step does not fan out (remove it; the Job's own parallelism belongs in template.spec, the flow's in executionPolicy)");
     insta::assert_snapshot!(says([("spec.steps.0.withItems", json!([1])), ("spec.steps.0.parallelism", json!(0))]), @"error[value] spec.steps[0].parallelism: 0 is too small (use 1 or more)");
     insta::assert_snapshot!(says([("spec.steps.0.withItems", json!(vec![0; 10_001]))]), @"error[value] spec.steps[0].withItems: 10001 items; at most 10000 are allowed here (split them over several steps)");
-    assert_eq!(says_under(&Limits::elsewhere(), [("spec.steps.0.withItems", json!(vec![0; 10_001]))]), "");
+    assert_eq!(says_under(&Limits::elsewhere(), [("spec.steps.0.withItems", json!(vec![0; 100_000]))]), "");
+    insta::assert_snapshot!(says_under(&Limits::elsewhere(), [("spec.steps.0.withItems", json!(vec![0; 100_001]))]), @"error[value] spec.steps[0].withItems: 100001 items; at most 100000 are allowed here (split them over several steps)");
     assert_eq!(
         says([("spec.steps.0.withItems", json!([])), ("spec.steps.0.parallelism", json!(1))]),
         "",
