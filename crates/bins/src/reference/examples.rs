@@ -10,14 +10,14 @@ use orlop_dag::manifest::{Limits, TextLimits};
 use crate::host::flow::definitions;
 
 /// A fenced block of a document.
-struct Block {
+pub(super) struct Block {
     /// The file, and the line that the block begins at.
-    place: String,
-    language: String,
-    text: String,
+    pub(super) place: String,
+    pub(super) language: String,
+    pub(super) text: String,
 }
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -34,7 +34,7 @@ fn documents(folder: &Path, out: &mut Vec<PathBuf>) {
 }
 
 /// The fenced blocks of README and of the book, and the commands in its sentences.
-fn blocks() -> Vec<Block> {
+pub(super) fn blocks() -> Vec<Block> {
     let mut files = vec![root().join("README.md")];
     documents(&root().join("docs"), &mut files);
     let mut blocks: Vec<Block> = Vec::new();
@@ -169,6 +169,46 @@ fn every_command_of_the_documents_has_options_that_there_are() {
     }
     assert!(findings.is_empty(), "{}", findings.join("\n"));
     assert!(count > 100, "the documents show commands: {count}");
+}
+
+/// The commands that the web page shows, from its sources: words in quotes, and `x` for what is put in while it runs. A verb that is
+/// put in is not looked at.
+fn commands_of_the_page() -> Vec<(String, Vec<String>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("crates/bins/web/src")];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            for rest in text.split("['orlop', ").skip(1) {
+                let list = rest.split(']').next().unwrap_or_default();
+                let parts = list.split(", ").take_while(|part| !part.contains("verb") && !part.starts_with("..."));
+                let word =
+                    |part: &str| part.strip_prefix('\'').map_or("x", |word| word.trim_end_matches('\'')).to_owned();
+                let words = std::iter::once("orlop".to_owned()).chain(parts.map(word)).collect();
+                found.push((path.display().to_string(), words));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_command_that_the_page_shows_is_one() {
+    let all = commands_of_the_page();
+    assert!(all.len() > 10, "the page shows commands: {}", all.len());
+    for (place, words) in all {
+        if let Err(error) = crate::cli::command().try_get_matches_from(&words) {
+            let is_cut = matches!(
+                error.kind(),
+                ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            );
+            assert!(is_cut, "{place}: {}: {error}", words.join(" "));
+        }
+    }
 }
 
 #[test]

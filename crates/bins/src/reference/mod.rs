@@ -5,6 +5,7 @@ mod codes;
 mod commands;
 mod dashboards;
 mod examples;
+mod fragments;
 mod grpc;
 mod manifest;
 mod metrics;

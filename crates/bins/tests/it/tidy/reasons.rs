@@ -106,7 +106,7 @@ fn written() -> BTreeMap<String, &'static str> {
 }
 
 /// Words in the first column of the tables of the pages, with where.
-fn told() -> BTreeMap<String, String> {
+fn listed() -> BTreeMap<String, String> {
     let pages = files().iter().filter(|path| path.starts_with(PAGES) && path.ends_with(".md"));
     let mut words = BTreeMap::new();
     for path in pages {
@@ -120,9 +120,9 @@ fn told() -> BTreeMap<String, String> {
 
 #[test]
 fn every_word_of_the_pages_is_one_of_the_sources() {
-    let told = told();
-    assert!(told.len() > 200, "the pages have tables: {}", told.len());
-    let mut unknown: BTreeSet<&str> = told.keys().map(String::as_str).collect();
+    let listed = listed();
+    assert!(listed.len() > 200, "the pages have tables: {}", listed.len());
+    let mut unknown: BTreeSet<&str> = listed.keys().map(String::as_str).collect();
     for (_, code) in sources() {
         for literal in code.split('"') {
             unknown.remove(literal);
@@ -132,15 +132,33 @@ fn every_word_of_the_pages_is_one_of_the_sources() {
             unknown.remove(line.trim().trim_end_matches(','));
         }
     }
-    let findings: Vec<_> = unknown.iter().map(|word| format!("{}: `{word}`", told[*word])).collect();
+    let findings: Vec<_> = unknown.iter().map(|word| format!("{}: `{word}`", listed[*word])).collect();
     none("words that nothing writes", &findings);
 }
 
 #[test]
 fn every_word_of_the_sources_is_on_a_page() {
-    let (told, written) = (told(), written());
+    let (listed, written) = (listed(), written());
     assert!(written.len() > 200, "the sources have words: {}", written.len());
-    let missing = written.iter().filter(|(word, _)| !told.contains_key(*word));
+    let missing = written.iter().filter(|(word, _)| !listed.contains_key(*word));
     let findings: Vec<_> = missing.map(|(word, path)| format!("{path}: `{word}`; add it to {PAGES}*.md")).collect();
     none("words that no page explains", &findings);
+}
+
+#[test]
+fn every_text_before_a_word_finds_one() {
+    let sources: Vec<(&str, String)> = sources().collect();
+    let everywhere =
+        BEFORE.iter().filter(|before| !sources.iter().any(|(_, code)| after(code, before).next().is_some()));
+    let mut findings: Vec<String> = everywhere.map(|before| format!("`{before}` stands before no word")).collect();
+    for (path, before) in LISTS {
+        let code = sources.iter().find(|(source, _)| source.strip_prefix("crates/") == Some(path));
+        if code.is_none_or(|(_, code)| after(code, before).next().is_none()) {
+            findings.push(format!("{path}: `{before}` stands before no word"));
+        }
+    }
+    let enums =
+        ENUMS.split_whitespace().filter(|name| !sources.iter().any(|(_, code)| !variants(code, name).is_empty()));
+    findings.extend(enums.map(|name| format!("there is no enum {name}")));
+    none("texts that find no word", &findings);
 }

@@ -222,6 +222,16 @@ fn publish(path: &str, addresses: &str) -> Result<(), String> {
     std::fs::rename(&before, path).map_err(wrong)
 }
 
+/// Whether the scheduler takes a file of settings.
+#[cfg(test)]
+pub(crate) fn takes(file: &str) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let path = folder.path().join("scheduler.yaml");
+    std::fs::write(&path, file).map_err(|error| error.to_string())?;
+    let arguments = vec!["orlop-scheduler".into(), "--config".into(), path.into_os_string()];
+    config::read(arguments, std::iter::empty()).map(|_| ()).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
