@@ -95,9 +95,9 @@ pub(super) const ACCESS: &str = "access";
 pub(crate) const JOIN: &str = "join";
 
 /// A store that says nothing for so long is not there: anyone who asks hears that instead of waiting with it.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-fn silent() -> Problem {
+pub(super) fn silent() -> Problem {
     Problem::new(Class::Transient, "the store does not answer")
 }
 

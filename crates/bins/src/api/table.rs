@@ -11,8 +11,9 @@ use super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload,
 use super::view::explain::ExplainShape;
 use super::view::fleet::{Health, Stats, Version};
 use super::view::flow::{DagView, FlowAccepted, FlowList, FlowOrdered, FlowView, PipelineList, PipelineView, StepView};
+use super::view::flow_check::CheckedView;
 use super::view::flow_order::{
-    CancelFlow, DecisionOrder, FlowOrder, NoOrder, PipelineOrder, PipelineRun, PipelineVersion, RetryFlow,
+    CancelFlow, CheckFlow, DecisionOrder, FlowOrder, NoOrder, PipelineOrder, PipelineRun, PipelineVersion, RetryFlow,
 };
 use super::view::flow_state::FlowState;
 use super::view::job::{
@@ -182,6 +183,11 @@ pub(super) const ROUTES: &[Route] = &[
         .named("flows.submit", "Begins a flow of a definition in either form")
         .takes(BATCH, shape::<FlowOrder>)
         .gives(202, shape::<FlowAccepted>),
+    Route::new(Method::Post, "/flows/validate", VIEWER, by!(flows::validate))
+        .named("flows.validate", "Says what is wrong with a definition and what it would be; keeps nothing of it")
+        .takes(BATCH, shape::<CheckFlow>)
+        .gives(200, shape::<CheckedView>)
+        .repeats(Repeat::Never),
     Route::new(Method::Get, "/flows", VIEWER, by!(flows::list))
         .named("flows.list", "Lists flows")
         .query(&[

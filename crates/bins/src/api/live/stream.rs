@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::super::auth::Caller;
+use super::super::guard::{PATIENCE, silent};
 use super::super::state::Api;
 use super::super::streams::StreamPermit;
 use super::super::view::time;
@@ -223,7 +224,7 @@ impl LiveStream {
 
     /// Begins to show a topic: the whole of it now, then what changes.
     async fn begin(&mut self, topic: Topic) {
-        let whole = self.whole(&topic).await;
+        let whole = tokio::time::timeout(PATIENCE, self.whole(&topic)).await.unwrap_or_else(|_| Err(silent()));
         let bytes = match whole {
             Ok((data, seq)) => {
                 let hub = &self.api.live.hub;

@@ -13,12 +13,13 @@ use orlop_core::spec::status::Decision;
 
 use super::super::BASE;
 use super::super::auth::Role;
-use super::super::call::{Call, not_found};
+use super::super::call::{Call, internal, not_found};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::view::flow::{FlowAccepted, FlowList, FlowOrdered, FlowView, StepView, flow_state};
-use super::super::view::flow_order::{CancelFlow, DecisionOrder, FlowOrder, NoOrder, RetryFlow};
+use super::super::view::flow_check::{CheckedFlow, CheckedView};
+use super::super::view::flow_order::{CancelFlow, CheckFlow, DecisionOrder, FlowOrder, NoOrder, RetryFlow};
 use crate::host::flow::Definition;
 use crate::host::scheduler::flows::{Accepted, Again, Decider, Driver, FlowSummary, NewFlow};
 
@@ -81,6 +82,17 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     let backend = backend(order.backend.as_deref())?;
     let definition = api.flows.definition(&order.definition, backend, order.name.as_deref()).await?;
     begin(&api, &call, &definition, (order, (tenant, None))).await
+}
+
+/// POST /flows/validate
+pub(in super::super) async fn validate(api: Arc<Api>, call: Call) -> Answer {
+    call.concern.decide();
+    let asked: CheckFlow = call.json()?;
+    let checked = api.flows.check(&asked.definition, backend(asked.backend.as_deref())?).await?;
+    let graph = checked.graph.as_ref().map(serde_json::to_value).transpose().map_err(internal)?;
+    let flows = checked.flows.iter().map(CheckedFlow::from).collect();
+    let view = CheckedView { valid: !checked.flows.is_empty(), flows, report: checked.report.json(), graph };
+    Reply::json(200, &view)
 }
 
 /// GET /flows

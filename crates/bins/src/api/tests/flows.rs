@@ -189,3 +189,42 @@ async fn flows_are_listed_suspended_and_ended() {
     assert_eq!(yaml["name"], "y");
     assert_eq!(fixture.get("/flows?limit=1").await["items"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_is_looked_at_with_the_lines_of_what_is_wrong_and_nothing_is_kept() {
+    let fixture = Fixture::new().await;
+    let viewer = fixture.token(None, "viewer", &["*"]).await;
+    let check = async |text: &str| {
+        let ask = Ask::post("/flows/validate", &json!({ "definition": text, "backend": "process" })).token(&viewer);
+        let answer = fixture.ask(ask).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.body()
+    };
+    let wrong = check("steps:\n  - name: a\n    run: [true]\n  - name: b\n    ned: [a]\n").await;
+    assert_eq!((&wrong["valid"], &wrong["flows"], &wrong["graph"]), (&json!(false), &json!([]), &Value::Null));
+    let lines: Vec<u64> = wrong["report"]["violations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|violation| violation["at"]["line"].as_u64().unwrap())
+        .collect();
+    assert!(lines.contains(&3) && lines.contains(&5), "{wrong}");
+    let text = serde_json::to_string(&json!({
+        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": "release" },
+        "spec": {
+            "parameters": [{ "name": "place", "enum": ["here", "there"] }, { "name": "size", "value": "1" }],
+            "steps": [
+                { "name": "gate", "type": "Manual" }, { "name": "after", "type": "Manual", "dependencies": ["gate"] },
+            ],
+        },
+    }))
+    .unwrap();
+    let good = check(&text).await;
+    let flow = &good["flows"][0];
+    assert_eq!((&good["valid"], &flow["name"], &flow["steps"]), (&json!(true), &json!("release"), &json!(2)));
+    let place = &flow["parameters"][0];
+    assert_eq!((&place["required"], &place["enum"]), (&json!(true), &json!(["here", "there"])));
+    assert_eq!(flow["parameters"][1]["required"], false);
+    assert_eq!(good["graph"]["nodes"]["name"], json!(["gate", "after"]));
+    assert_eq!(fixture.ask(Ask::get("/flows").token(&viewer)).await.body()["items"], json!([]));
+}

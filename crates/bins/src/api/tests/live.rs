@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http_body_util::BodyExt as _;
+use orlop_core::testing::fleet_store::MemoryFleet;
 use serde_json::{Value, json};
 
 use super::fixture::{Ask, Fixture, noop};
@@ -243,4 +244,18 @@ async fn a_stream_says_goodbye_when_the_server_ends_and_when_its_token_is_revoke
     let last = of_admin.next().await.unwrap();
     assert_eq!((last.kind.as_str(), &last.data["reason"]), ("bye", &json!("stopping")));
     assert!(of_admin.next().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_store_is_silent_a_stream_ends_and_asks_to_come_again() {
+    let store = MemoryFleet::new();
+    let fixture = Fixture::on(store.clone()).await;
+    store.silence(true);
+    let mut stream = Stream::open(&fixture, live("overview")).await;
+    assert_eq!(stream.next().await.unwrap().kind, "hello");
+    let bye = stream.next().await.unwrap();
+    assert_eq!((bye.kind.as_str(), &bye.data["reason"]), ("bye", &json!("unavailable")));
+    assert!(bye.data["retry_ms"].as_u64().unwrap() > 0 && stream.next().await.is_none());
+    store.silence(false);
+    Stream::open(&fixture, live("overview")).await.about("snapshot", "overview").await;
 }

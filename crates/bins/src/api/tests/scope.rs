@@ -77,9 +77,8 @@ fn about(name: &str) -> About {
         "tokens.create" | "join_tokens.create" => About::NewRight,
         "tokens.revoke" => About::Right("token"),
         "join_tokens.revoke" => About::Right("join token"),
-        "console.get" | "live.open" | "live.topics" | "session.begin" | "session.end" | "session.link" => {
-            About::Nothing
-        }
+        "flows.validate" | "console.get" | "live.open" | "live.topics" | "session.begin" | "session.end"
+        | "session.link" => About::Nothing,
         "server.events" | "server.live" | "server.ready" | "server.version" | "server.openapi" => About::Nothing,
         name if name.starts_with("jobs.") => About::One("job"),
         name if name.starts_with("pipelines.") => About::One("pipeline"),

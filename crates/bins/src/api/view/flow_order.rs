@@ -26,6 +26,18 @@ pub(crate) struct FlowOrder {
     pub(crate) suspend: bool,
 }
 
+/// A definition to be looked at.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = FlowCheck)]
+pub(crate) struct CheckFlow {
+    /// JobFlow objects or a pipeline, as JSON or as a text of YAML, whose lines findings name
+    #[schema(value_type = Object)]
+    pub(crate) definition: Value,
+    /// `docker` (steps that name an image are containers) or `process`
+    pub(crate) backend: Option<String>,
+}
+
 /// A definition to be kept. A definition alone is as good.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]

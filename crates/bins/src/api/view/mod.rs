@@ -4,6 +4,7 @@ pub(super) mod artifact;
 pub(super) mod explain;
 pub(super) mod fleet;
 pub(super) mod flow;
+pub(super) mod flow_check;
 pub(super) mod flow_order;
 pub(super) mod flow_state;
 pub(super) mod job;

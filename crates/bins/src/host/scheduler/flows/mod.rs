@@ -4,6 +4,7 @@
 //! What happens to a flow is in the store before anything is done about it. A server that takes the lead reads the flows
 //! that live and goes on with them: a step that was started is found by the key of its job, so no attempt runs twice.
 
+mod check;
 mod counts;
 mod drive;
 mod event;

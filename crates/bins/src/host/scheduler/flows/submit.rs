@@ -101,17 +101,21 @@ impl Flows {
     }
 }
 
+/// What flows of a fleet may be.
+pub(super) fn limits(backend: StepBackend) -> Limits {
+    let runtime = match backend {
+        StepBackend::Docker => Runtime::ByImage,
+        StepBackend::Process => Runtime::Process,
+    };
+    Limits::at(Target::fleet(runtime)).images_optional()
+}
+
 /// The one flow of a text, or of several the one of a name, checked for the fleet.
 ///
 /// # Errors
 /// InvalidSpec with everything that is wrong.
 pub fn read_definition(text: &str, backend: StepBackend, name: Option<&str>) -> Result<Definition, Problem> {
-    let runtime = match backend {
-        StepBackend::Docker => Runtime::ByImage,
-        StepBackend::Process => Runtime::Process,
-    };
-    let limits = Limits::at(Target::fleet(runtime)).images_optional();
-    let read = definitions("definition", text, limits, TextLimits::default());
+    let read = definitions("definition", text, limits(backend), TextLimits::default());
     let (mut found, _) = read.map_err(|report| refused(&report))?;
     let count = found.len();
     if count > 1 {
