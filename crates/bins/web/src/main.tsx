@@ -40,6 +40,7 @@ function Later({ load }: { load: () => Promise<{ View: (props: { id: string }) =
 
 const flow = () => import('./views/flow');
 const job = () => import('./views/job');
+const submit = () => import('./views/submit');
 
 function View() {
   const [name = '', id] = at.value.parts;
@@ -48,6 +49,8 @@ function View() {
       return <Overview />;
     case 'flows':
       return id ? <Later key="flow" load={flow} /> : <Flows />;
+    case 'submit':
+      return <Later key="submit" load={submit} />;
     case 'jobs':
       return id ? <Later key="job" load={job} /> : <Jobs />;
     case 'workers':

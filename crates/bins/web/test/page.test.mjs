@@ -97,6 +97,8 @@ on('a step that asks is decided in the page, and the graph shows it without a re
   await page.click('dialog button[type=submit]');
   await row('ask').locator('text=succeeded').waitFor();
   await row('again').locator('text=decide').waitFor();
+  await page.click('.tabs >> text=Timeline');
+  await page.locator('.timeline-row.chosen:has-text("ask"):has-text("succeeded")').waitFor();
   await page.click('text=Graph');
   await page.waitForSelector('canvas');
   const drawn = await page.evaluate(
@@ -134,6 +136,20 @@ on('texts from outside do nothing, add no element and turn nothing around', asyn
   await context.close();
 });
 
+on('nothing that begins while a list is opened is missing in it', async () => {
+  const { page, context } = await signedIn();
+  for (let round = 0; round < 8; round += 1) {
+    await page.goto(`${fleet.url}/ui/`);
+    await page.waitForSelector('nav');
+    const opened = page.goto(`${fleet.url}/ui/jobs`);
+    await page.waitForTimeout(round * 30);
+    fleet.run('submit', '--name', `begun-${round}`, '--', 'true');
+    await opened;
+    await page.locator(`text=begun-${round}`).waitFor({ timeout: 10_000 });
+  }
+  await context.close();
+});
+
 on('a killed server is survived without a reload, and nothing is lost of what is shown', async () => {
   const { page, context, faults } = await signedIn('jobs');
   await page.evaluate(() => (window.sameDocument = true));
@@ -162,9 +178,86 @@ on('what a role may not do is shown with the reason', async () => {
   await context.close();
 });
 
+/** Presses a button of the page, and the one of its dialog. */
+async function act(page, label, { types } = {}) {
+  await page.locator(`main button:text-is("${label}"):enabled`).first().click();
+  if (types) await page.fill('dialog input', types);
+  const command = await page.locator('dialog code').textContent();
+  await page.locator('dialog button[type=submit]').click();
+  const refused = page.locator('dialog .refused');
+  await page.locator('dialog').waitFor({ state: 'detached', timeout: 10_000 }).catch(async (error) => {
+    throw (await refused.count()) ? new Error(`${label}: ${await refused.textContent()}`) : error;
+  });
+  return command;
+}
+
+on('every action of a flow, a job and a worker does what it says', async () => {
+  const { page, context, faults } = await signedIn();
+  const is = (word) => page.locator(`h1 .state:has-text("${word}"), h2 .state:has-text("${word}")`).first().waitFor();
+  const first = submit();
+  const ids = [first.id ?? first[0].id];
+  await page.goto(`${fleet.url}/ui/flows/${ids[0]}`);
+  await is('decide');
+  assert.match(await act(page, 'Suspend'), /flow suspend/);
+  await is('suspended');
+  assert.match(await act(page, 'Resume'), /flow resume/);
+  await is('decide');
+  assert.match(await act(page, 'Stop'), /flow stop/);
+  await is('failed');
+  assert.match(await act(page, 'Retry'), /flow retry/);
+  assert.match(await act(page, 'Delete', { types: `release-${flows}` }), /flow delete/);
+  await page.waitForURL(/\/ui\/flows$/);
+  const second = submit();
+  await page.goto(`${fleet.url}/ui/flows/${second.id ?? second[0].id}`);
+  await is('decide');
+  assert.match(await act(page, 'Terminate'), /flow terminate/);
+  await is('failed');
+
+  const job = fleet.run('submit', '--name', 'long', '-o', 'name', '--', 'sleep', '1000').trim();
+  await page.goto(`${fleet.url}/ui/jobs/${job}`);
+  await is('running');
+  await act(page, 'Cancel');
+  await is('cancelled');
+  await act(page, 'Submit again');
+
+  await page.goto(`${fleet.url}/ui/workers`);
+  await act(page, 'Cordon');
+  await act(page, 'Uncordon');
+  await page.locator('button:text-is("Cordon")').first().waitFor();
+  const other = fleet.run('submit', '--name', 'busy', '-o', 'name', '--', 'sleep', '1000').trim();
+  assert.match(await act(page, 'Drain'), /orlop drain/);
+  await is('draining');
+  assert.match(await act(page, 'Undrain'), /--undo/);
+  await page.locator('button:text-is("Drain"):enabled').first().waitFor();
+  fleet.run('cancel', other);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+on('a flow is written, corrected by the lines that the server names, drawn and submitted', async () => {
+  const { page, context, faults } = await signedIn('submit');
+  const area = page.locator('.editor textarea');
+  await area.fill(FLOW.replace('dependencies: [ask], message: "Sure?"', 'dependencies: [asks], message: "Sure?"'));
+  const finding = page.locator('.findings li', { hasText: 'asks' });
+  await finding.waitFor();
+  assert.equal(await page.locator('.panel button:text-is("Submit")').isDisabled(), true);
+  await finding.locator('button').click();
+  assert.equal(await area.evaluate((element) => element.value.slice(0, element.selectionStart).split('\n').length), 7);
+  await page.reload();
+  await finding.waitFor();
+  await area.fill(FLOW);
+  await page.locator('.panel h2:has-text("3 steps")').waitFor();
+  await page.locator('canvas').waitFor();
+  await page.getByRole('textbox', { name: 'Name' }).first().fill('from-the-page');
+  assert.match(await act(page, 'Submit'), /--name from-the-page/);
+  await page.locator('h1:has-text("from-the-page")').waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 on('every view is accessible in both themes, on a wide screen and a narrow one', async () => {
   const flow = submit();
-  const views = ['', 'flows', 'jobs', 'workers', 'approvals', `flows/${flow.id ?? flow[0].id}?step=ask`, 'nothing'];
+  const views = ['', 'flows', 'submit', 'jobs', 'workers', 'approvals', `flows/${flow.id ?? flow[0].id}?step=ask`, `flows/${flow.id ?? flow[0].id}/timeline`, 'nothing'];
   const found = [];
   const long = !!process.env.ORLOP_TEST_LONG;
   for (const colorScheme of ['light', 'dark']) {

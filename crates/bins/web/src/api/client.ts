@@ -80,12 +80,18 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await response.json()) as T;
 }
 
-/** Changes something, once however often it is sent: `key` is made when its dialog opens. */
-export async function change<T>(method: string, path: string, body: unknown, key: string): Promise<T | null> {
-  const more: Record<string, string> = { 'Content-Type': 'application/json' };
-  if (method === 'POST') more['Idempotency-Key'] = key;
-  const sends = method === 'DELETE' ? {} : { body: JSON.stringify(body) };
-  const response = await send(path, { method, more, ...sends });
+/**
+ * Changes something, once however often it is sent: `key` is made when its dialog opens. Without members there is no body: some routes
+ * take none.
+ */
+export async function change<T>(method: string, path: string, body: Record<string, unknown>, key: string): Promise<T | null> {
+  const more: Record<string, string> = method === 'POST' ? { 'Idempotency-Key': key } : {};
+  const options: RequestInit = { method };
+  if (Object.keys(body).length > 0) {
+    more['Content-Type'] = 'application/json';
+    options.body = JSON.stringify(body);
+  }
+  const response = await send(path, { ...options, more });
   const text = await response.text();
   return text ? (JSON.parse(text) as T) : null;
 }

@@ -23,7 +23,8 @@ export interface Action {
   types?: string;
   body?: Record<string, unknown>;
   danger?: boolean;
-  done?: () => void;
+  /** Called with what the server answered. */
+  done?: (answer: unknown) => void;
 }
 
 const asked = signal<Action | null>(null);
@@ -75,8 +76,8 @@ function Open({ action }: { action: Action }) {
     setProblem(null);
     const body = { ...action.body, ...(action.reason && reason ? { reason } : {}) };
     try {
-      await change(action.method, action.path, body, key.current);
-      action.done?.();
+      const answer = await change(action.method, action.path, body, key.current);
+      action.done?.(answer);
       close();
     } catch (caught) {
       setProblem(caught);

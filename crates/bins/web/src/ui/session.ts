@@ -33,7 +33,7 @@ export async function signIn(by: { key: string } | { token: string }): Promise<v
 /** Signs out. */
 export async function signOut(): Promise<void> {
   try {
-    await change('DELETE', '/session', null, '');
+    await change('DELETE', '/session', {}, '');
   } finally {
     proof.clear();
     session.value = null;

@@ -7,27 +7,30 @@ import { listen } from '../live/stream';
 
 export interface Read<T> {
   value: T | null;
+  /** When the value was asked for, by the clock of this machine. */
+  asked: number;
   problem: unknown;
   again: () => void;
 }
 
 /** Reads a path, and again when that changes. */
 export function useGet<T>(path: string | null): Read<T> {
-  const [state, set] = useState<{ path: string | null; value: T | null; problem: unknown }>({ path, value: null, problem: null });
+  const [state, set] = useState<{ path: string | null; value: T | null; asked: number; problem: unknown }>({ path, value: null, asked: 0, problem: null });
   const [round, next] = useState(0);
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
+    const asked = Date.now();
     get<T>(path, stop.signal).then(
-      (value) => set({ path, value, problem: null }),
+      (value) => set({ path, value, asked, problem: null }),
       (problem: unknown) => {
-        if (!stop.signal.aborted) set((old) => ({ path, value: old.path === path ? old.value : null, problem }));
+        if (!stop.signal.aborted) set((old) => ({ path, value: old.path === path ? old.value : null, asked: old.asked, problem }));
       },
     );
     return () => stop.abort();
   }, [path, round]);
   const again = useCallback(() => next((value) => value + 1), []);
-  return { value: state.path === path ? state.value : null, problem: state.problem, again };
+  return { value: state.path === path ? state.value : null, asked: state.asked, problem: state.problem, again };
 }
 
 /** A topic whose snapshot is the whole and whose deltas are merged. */
@@ -54,26 +57,42 @@ interface Rows<T> {
 
 /** Between two reads of a list of which too much changes. */
 const REST = 2000;
+/** A list is read without the stream where that does not begin for so long. */
+const PATIENCE = 1000;
 
-/** A list that is read once and then kept up to date: changed rows replace theirs, new ones that pass come first. */
+interface Changed<T> {
+  /** None = it is gone. */
+  row: T | null;
+  /** When it was heard of. */
+  at: number;
+}
+
+/**
+ * A list that is read once and then kept up to date: changed rows replace theirs, new ones that pass come first. It is read after the
+ * stream has begun, and a change that was heard of after it was asked for stays: so none is lost between the two.
+ */
 export function useRows<T extends { id: string }>(topic: string, path: string, passes: (row: T) => boolean): Read<T[]> & { more: boolean } {
-  const read = useGet<Page<T>>(path);
-  const [changed, set] = useState<Map<string, T | null>>(new Map());
+  const [begun, begin] = useState(false);
+  const read = useGet<Page<T>>(begun ? path : null);
+  const [changed, set] = useState<Map<string, Changed<T>>>(new Map());
   const last = useRef(0);
-  const { again } = read;
-  const value = read.value;
+  const { again, value, asked } = read;
   useEffect(() => {
-    set(new Map());
+    set((old) => new Map([...old].filter(([, change]) => change.at >= asked)));
     last.current = Date.now();
   }, [value]);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let follows = false;
+    const first = setTimeout(() => begin(true), PATIENCE);
     const stop = listen(topic, (kind, data) => {
-      if (kind === 'refused') return;
+      if (kind === 'refused') return begin(true);
       const { rows, gone, many } = (data ?? {}) as Rows<T>;
       if (kind === 'snapshot' && !rows) {
         // Its rows are read as a list; what a broken stream missed is in that.
-        if (last.current > 0 && Date.now() - last.current > REST) again();
+        begin(true);
+        if (follows || last.current > 0) again();
+        follows = true;
         return;
       }
       if (many) {
@@ -86,21 +105,27 @@ export function useRows<T extends { id: string }>(topic: string, path: string, p
         );
         return;
       }
+      const at = Date.now();
       set((old) => {
         const next = new Map(old);
-        for (const row of rows ?? []) next.set(row.id, row);
-        for (const id of gone ?? []) next.set(id, null);
+        for (const row of rows ?? []) next.set(row.id, { row, at });
+        for (const id of gone ?? []) next.set(id, { row: null, at });
         return next;
       });
     });
     return () => {
       stop();
       clearTimeout(timer);
+      clearTimeout(first);
     };
   }, [topic, again]);
   if (!value) return { ...read, value: null, more: false };
   const known = new Set(value.items.map((row) => row.id));
-  const fresh = [...changed].filter(([id, row]) => row && !known.has(id)).map(([, row]) => row as T);
-  const kept = value.items.map((row) => (changed.has(row.id) ? changed.get(row.id) : row)).filter((row): row is T => !!row);
+  const fresh = [...changed].flatMap(([id, { row }]) => (row && !known.has(id) ? [row] : []));
+  const kept = value.items.flatMap((row) => {
+    const change = changed.get(row.id);
+    const shown = change ? change.row : row;
+    return shown ? [shown] : [];
+  });
   return { ...read, value: [...fresh.reverse(), ...kept].filter(passes), more: !!value.next_cursor };
 }

@@ -1,4 +1,4 @@
-// One flow: its graph, its steps as a table, and the step that was chosen.
+// One flow: its graph, its steps over time and as a table, and the step that was chosen.
 
 import type { Flow, FlowState, Graph, NodeColumns } from '../api/types';
 import { at, go, href } from '../ui/address';
@@ -7,6 +7,7 @@ import { Ago, Command, Failed, Loading, Progress, State, Text, Took } from '../u
 import { useGet, useTopic } from '../ui/use';
 import { GraphCanvas } from '../graph/canvas';
 import { decisions } from './approvals';
+import { Timeline } from './timeline';
 import { Log } from '../logs/log';
 
 interface Delta {
@@ -55,6 +56,9 @@ export function View({ id }: { id: string }) {
         <a href={href(['flows', id], step ? { step } : {})} aria-current={tab === 'graph' ? 'page' : undefined}>
           Graph
         </a>
+        <a href={href(['flows', id, 'timeline'], step ? { step } : {})} aria-current={tab === 'timeline' ? 'page' : undefined}>
+          Timeline
+        </a>
         <a href={href(['flows', id, 'steps'], step ? { step } : {})} aria-current={tab === 'steps' ? 'page' : undefined}>
           Steps
         </a>
@@ -73,6 +77,8 @@ export function View({ id }: { id: string }) {
                 <Steps graph={graph.value} state={live.value} chosen={chosen} choose={choose} />
               </details>
             </>
+          ) : tab === 'timeline' ? (
+            <Timeline graph={graph.value} state={live.value} chosen={chosen} choose={choose} />
           ) : (
             <Steps graph={graph.value} state={live.value} chosen={chosen} choose={choose} />
           )}
@@ -131,9 +137,18 @@ function Title({ flow, state }: { flow: Flow; state: FlowState }) {
           <Do
             label="Stop"
             why={over}
-            action={action('cancel', 'Stop', 'No further step starts and what runs is ended; the steps of finally run.', {
-              body: { mode: 'Stop' },
-              command: ['orlop', 'flow', 'cancel', flow.name, '--target', 'fleet'],
+            action={action('cancel', 'Stop', 'No further step starts. What runs goes on to its end, then the steps of finally run.', {
+              body: { graceful: true },
+              command: ['orlop', 'flow', 'stop', flow.name, '--target', 'fleet'],
+              danger: true,
+            })}
+          />
+          <Do
+            label="Terminate"
+            why={over}
+            action={action('cancel', 'Terminate', 'What runs is cancelled; no other step starts, and none of finally.', {
+              body: { graceful: false },
+              command: ['orlop', 'flow', 'terminate', flow.name, '--target', 'fleet'],
               danger: true,
             })}
           />

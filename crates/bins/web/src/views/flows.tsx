@@ -18,6 +18,9 @@ export function Flows() {
     <>
       <div class="title">
         <h1>Flows</h1>
+        <a class="button" href={href(['submit'])}>
+          Submit a flow
+        </a>
         <Command words={['orlop', 'flow', 'list', '--target', 'fleet']} />
       </div>
       <Filter view="flows" states={STATES} />

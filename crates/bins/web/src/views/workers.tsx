@@ -92,20 +92,33 @@ function Card({ row }: { row: Worker }) {
             command: ['orlop', 'workers', admission.verb, row.id],
           }}
         />
-        <Do
-          label="Drain"
-          why={row.draining ? 'it is draining already' : null}
-          action={{
-            title: 'Drain',
-            says: `${row.id} finishes its ${row.attempts} attempts and leaves the fleet.`,
-            role: 'operator',
-            method: 'POST',
-            path: `${path}/drain`,
-            reason: 'optional',
-            command: ['orlop', 'drain', row.id],
-            danger: true,
-          }}
-        />
+        {row.draining ? (
+          <Do
+            label="Undrain"
+            action={{
+              title: 'Undrain',
+              says: `The drain of ${row.id} is withdrawn: it takes new work again.`,
+              role: 'operator',
+              method: 'POST',
+              path: `${path}/undrain`,
+              command: ['orlop', 'drain', row.id, '--undo'],
+            }}
+          />
+        ) : (
+          <Do
+            label="Drain"
+            action={{
+              title: 'Drain',
+              says: `${row.id} finishes its ${row.attempts} attempts and leaves the fleet.`,
+              role: 'operator',
+              method: 'POST',
+              path: `${path}/drain`,
+              reason: 'optional',
+              command: ['orlop', 'drain', row.id],
+              danger: true,
+            }}
+          />
+        )}
       </p>
     </li>
   );

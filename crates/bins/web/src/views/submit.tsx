@@ -1,0 +1,312 @@
+// A flow to be submitted: a text that the server looks at as it is written, its parameters, and the graph it would be.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { send } from '../api/client';
+import type { FlowState, Graph, Page } from '../api/types';
+import { GraphCanvas } from '../graph/canvas';
+import { go, href } from '../ui/address';
+import { Do } from '../ui/dialog';
+import { Command, Text } from '../ui/parts';
+import { useGet } from '../ui/use';
+
+interface Violation {
+  severity: 'error' | 'warning';
+  message: string;
+  help?: string;
+  path: string;
+  at?: { line: number; column: number };
+}
+
+interface Parameter {
+  name: string;
+  value: string | null;
+  required: boolean;
+  enum: string[];
+  description: string | null;
+}
+
+interface Checked {
+  valid: boolean;
+  flows: { name: string | null; steps: number; parameters: Parameter[] }[];
+  report: { violations: Violation[]; omitted: { errors: number; warnings: number } };
+  graph: Graph | null;
+}
+
+/** After so long without a key the text is looked at. */
+const REST = 400;
+const DRAFT = 'orlop-draft';
+/** Texts that are longer are not kept over a reload. */
+const KEPT = 1 << 20;
+
+/** What the server says of a text. */
+function useChecked(text: string, backend: string): { checked: Checked | null; problem: unknown } {
+  const [state, set] = useState<{ checked: Checked | null; problem: unknown }>({ checked: null, problem: null });
+  useEffect(() => {
+    if (!text.trim()) {
+      set({ checked: null, problem: null });
+      return;
+    }
+    const stop = new AbortController();
+    const more = { 'Content-Type': 'application/json' };
+    const timer = setTimeout(() => {
+      const body = JSON.stringify({ definition: text, backend });
+      send('/flows/validate', { method: 'POST', more, body, signal: stop.signal })
+        .then((response) => response.json())
+        .then(
+          (checked: Checked) => set({ checked, problem: null }),
+          (problem: unknown) => {
+            if (!stop.signal.aborted) set({ checked: null, problem });
+          },
+        );
+    }, REST);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [text, backend]);
+  return state;
+}
+
+/** A flow of which nothing has begun. */
+function pending(graph: Graph): FlowState {
+  const of = <T,>(value: T): T[] => graph.nodes.name.map(() => value);
+  return {
+    seq: 0,
+    flow: { phase: 'Pending', message: '', progress: '', started_at: null, ended_at: null },
+    nodes: {
+      phase: of('Pending'),
+      reason: of(''),
+      message: of(''),
+      attempt: of(0),
+      retries: of(0),
+      started_at: of(null),
+      ended_at: of(null),
+      next_retry_at: of(null),
+      job: of(null),
+      instances: of(null),
+    },
+  };
+}
+
+/** Where a line and a column are in a text, both from 1; columns count characters. */
+export function offsetOf(text: string, line: number, column: number): number {
+  let start = 0;
+  for (let at = 1; at < line; at += 1) {
+    const end = text.indexOf('\n', start);
+    if (end < 0) return text.length;
+    start = end + 1;
+  }
+  const rest = text.slice(start).split('\n', 1)[0] ?? '';
+  return start + [...rest].slice(0, column - 1).join('').length;
+}
+
+function draft(): string {
+  return sessionStorage.getItem(DRAFT) ?? '';
+}
+
+export function View() {
+  const [text, setText] = useState(draft);
+  const [name, setName] = useState('');
+  const tenants = useGet<Page<{ name: string }>>('/tenants').value?.items ?? [];
+  const [tenant, setTenant] = useState('');
+  const [backend, setBackend] = useState('docker');
+  const [values, setValues] = useState<Record<string, string>>({});
+  const area = useRef<HTMLTextAreaElement>(null);
+  const gutter = useRef<HTMLPreElement>(null);
+  const { checked, problem } = useChecked(text, backend);
+  useEffect(() => {
+    if (text.length <= KEPT) sessionStorage.setItem(DRAFT, text);
+  }, [text]);
+  const violations = checked?.report.violations ?? [];
+  const bad = new Set(violations.filter(({ severity }) => severity === 'error').map(({ at }) => at?.line));
+  const lines = text.split('\n').length;
+  const one = checked?.flows.length === 1 ? checked.flows[0] : null;
+  const missing = one?.parameters.find((parameter) => parameter.required && !values[parameter.name]);
+  const given = Object.fromEntries(Object.entries(values).filter(([key, value]) => value && one?.parameters.some((known) => known.name === key)));
+  const why = !text.trim()
+    ? 'write a flow first'
+    : !checked
+      ? 'the server is looking at it'
+      : !checked.valid
+        ? 'the flow has errors'
+        : !one
+          ? `the text holds ${checked.flows.length} flows; submit them with the command`
+          : missing
+            ? `the parameter ${missing.name} needs a value`
+            : null;
+  const show = (line: number, column: number) => {
+    const at = offsetOf(text, line, column);
+    area.current?.focus();
+    area.current?.setSelectionRange(at, at + 1);
+    if (area.current) area.current.scrollTop = Math.max(0, (line - 4) * 18);
+  };
+  const take = async (files: FileList | null | undefined) => {
+    const file = files?.[0];
+    if (file) setText(await file.text());
+  };
+  const command = ['orlop', 'flow', 'submit', 'flow.yaml', '--target', 'fleet'];
+  if (name) command.push('--name', name);
+  if (tenant) command.push('--tenant', tenant);
+  for (const [key, value] of Object.entries(given)) command.push('-p', `${key}=${value}`);
+  return (
+    <>
+      <div class="title">
+        <h1>Submit a flow</h1>
+        <Command words={command} />
+      </div>
+      <div class="split with-panel">
+        <div class="wide">
+          <div
+            class="editor"
+            onDragOver={(event) => event.preventDefault()}
+            onDrop={(event) => {
+              event.preventDefault();
+              void take(event.dataTransfer?.files);
+            }}
+          >
+            <pre class="gutter" ref={gutter} aria-hidden="true">
+              {Array.from({ length: Math.min(lines, 20_000) }, (_, line) => (
+                <span key={line} class={bad.has(line + 1) ? 'tone-bad' : ''}>
+                  {line + 1}
+                  {'\n'}
+                </span>
+              ))}
+            </pre>
+            <textarea
+              ref={area}
+              aria-label="The flow, as YAML or JSON"
+              placeholder="Paste a flow or a pipeline as YAML or JSON, or drop a file here"
+              spellcheck={false}
+              wrap="off"
+              value={text}
+              onInput={(event) => setText(event.currentTarget.value)}
+              onScroll={(event) => {
+                if (gutter.current) gutter.current.scrollTop = event.currentTarget.scrollTop;
+              }}
+            />
+          </div>
+          <p class="actions">
+            <label class="file">
+              Open a file <input type="file" accept=".yaml,.yml,.json" onChange={(event) => void take(event.currentTarget.files)} />
+            </label>
+          </p>
+          {checked?.graph && <GraphCanvas graph={checked.graph} state={pending(checked.graph)} chosen={null} choose={() => {}} />}
+        </div>
+        <aside class="panel" aria-label="What is submitted">
+          <h2 aria-live="polite">
+            {!text.trim()
+              ? 'Nothing yet'
+              : problem
+                ? 'Not looked at'
+                : !checked
+                  ? 'Looking…'
+                  : checked.valid
+                    ? one
+                      ? `${one.steps} ${one.steps === 1 ? 'step' : 'steps'}`
+                      : `${checked.flows.length} flows`
+                    : `${violations.filter(({ severity }) => severity === 'error').length + checked.report.omitted.errors} errors`}
+          </h2>
+          {problem !== null && (
+            <p class="tone-bad">
+              <Text text={problem instanceof Error ? problem.message : String(problem)} />
+            </p>
+          )}
+          <ul class="findings">
+            {violations.map((violation, place) => (
+              <li key={place} class={violation.severity === 'error' ? 'tone-bad' : 'tone-wait'}>
+                {violation.at && (
+                  <button type="button" class="link" onClick={() => violation.at && show(violation.at.line, violation.at.column)}>
+                    line {violation.at.line}
+                  </button>
+                )}{' '}
+                <span class="plain">
+                  <Text text={violation.message} />
+                  {violation.help && (
+                    <span class="faint">
+                      {' '}
+                      (<Text text={violation.help} />)
+                    </span>
+                  )}
+                </span>
+              </li>
+            ))}
+          </ul>
+          <form class="form" onSubmit={(event) => event.preventDefault()}>
+            <label>
+              Name <span class="faint">in place of the one in the text</span>
+              <input value={name} placeholder={one?.name ?? ''} onInput={(event) => setName(event.currentTarget.value)} autocomplete="off" />
+            </label>
+            <label>
+              Tenant
+              <input value={tenant} list="tenants" placeholder="as usual" onInput={(event) => setTenant(event.currentTarget.value)} autocomplete="off" />
+              <datalist id="tenants">
+                {tenants.map((known) => (
+                  <option key={known.name} value={known.name} />
+                ))}
+              </datalist>
+            </label>
+            <label>
+              Steps run
+              <select value={backend} onChange={(event) => setBackend(event.currentTarget.value)}>
+                <option value="docker">in containers, where they name an image</option>
+                <option value="process">as processes</option>
+              </select>
+            </label>
+            {one?.parameters.map((parameter) => (
+              <label key={parameter.name}>
+                <span>
+                  <Text text={parameter.name} most={128} />
+                  {parameter.required && ' (needed)'}
+                </span>
+                {parameter.description && (
+                  <span class="faint">
+                    <Text text={parameter.description} most={512} />
+                  </span>
+                )}
+                {parameter.enum.length > 0 ? (
+                  <select
+                    value={values[parameter.name] ?? parameter.value ?? ''}
+                    onChange={(event) => setValues({ ...values, [parameter.name]: event.currentTarget.value })}
+                  >
+                    {parameter.required && <option value="">choose</option>}
+                    {parameter.enum.map((choice) => (
+                      <option key={choice} value={choice}>
+                        {choice}
+                      </option>
+                    ))}
+                  </select>
+                ) : (
+                  <input
+                    value={values[parameter.name] ?? ''}
+                    placeholder={parameter.value ?? ''}
+                    onInput={(event) => setValues({ ...values, [parameter.name]: event.currentTarget.value })}
+                    autocomplete="off"
+                  />
+                )}
+              </label>
+            ))}
+          </form>
+          <p class="actions">
+            <Do
+              label="Submit"
+              why={why}
+              action={{
+                title: 'Submit',
+                says: `${name || one?.name || 'The flow'} is begun${tenant ? ` for the tenant ${tenant}` : ''}.`,
+                role: 'submitter',
+                method: 'POST',
+                path: '/flows',
+                body: { definition: text, parameters: given, backend, ...(name ? { name } : {}), ...(tenant ? { tenant } : {}) },
+                command,
+                done: (answer) => {
+                  sessionStorage.removeItem(DRAFT);
+                  go(href(['flows', (answer as { id: string }).id]));
+                },
+              }}
+            />
+          </p>
+        </aside>
+      </div>
+    </>
+  );
+}
