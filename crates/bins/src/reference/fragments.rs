@@ -136,7 +136,7 @@ fn what_is_no_part_of_anything_is_noticed() {
     for text in [
         "console: { sesion: 12h }\n",
         "executionPolicy: { backofLimit: 1 }\n",
-        "gpuType: x9999\n",
+        "gpuType: a100\ngpuCount: 5000\n",
         "confidentialGpu: { x: y }\n",
         "spec: { config: { probes: { startup: { failures: 9 } } } }\n",
         "env: { name: A }\n",

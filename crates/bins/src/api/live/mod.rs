@@ -185,8 +185,8 @@ pub(super) async fn approvals(api: Arc<Api>, call: Call) -> Answer {
 /// GET /flows/{id}/state
 pub(super) async fn state(api: Arc<Api>, call: Call) -> Answer {
     let flow = api.flow(&call).await?;
-    let (plan, stands) = api.flows.stands(&flow.id).await?;
-    Reply::json(200, &Shown::new(&source::names(&plan), &stands.status, stands.revision).state())
+    let (plan, current) = api.flows.planned(&flow.id).await?;
+    Reply::json(200, &Shown::new(&source::names(&plan), &current.status, current.revision).state())
 }
 
 /// GET /flows/{id}/graph

@@ -122,7 +122,7 @@ impl FleetViews {
     ) -> Result<(Value, u64), Problem> {
         // The journal of a flow is read before others have to wait.
         let read = match &view.topic {
-            Topic::Flow(id) if !self.bases.lock().await.contains_key(view) => Some(api.flows.stands(id).await?),
+            Topic::Flow(id) if !self.bases.lock().await.contains_key(view) => Some(api.flows.planned(id).await?),
             _ => None,
         };
         let mut bases = self.bases.lock().await;
@@ -144,13 +144,13 @@ impl FleetViews {
             Topic::Flow(id) => {
                 let (plan, read) = match read {
                     Some(read) => read,
-                    None => api.flows.stands(id).await?,
+                    None => api.flows.planned(id).await?,
                 };
                 let newest = match api.flows.changes(id) {
                     Some(live) => Arc::clone(&live.borrow()),
                     None if read.status.phase.is_terminal() => read,
                     // It may have ended since.
-                    None => api.flows.stands(id).await?.1,
+                    None => api.flows.planned(id).await?.1,
                 };
                 Base::Flow(Shown::new(&names(&plan), &newest.status, newest.revision))
             }
@@ -211,7 +211,7 @@ impl FleetViews {
                     let (mut changed, mut gone) = (Vec::new(), Vec::new());
                     for (id, change) in gathered.flows.iter().filter(|(_, change)| viewer(view).sees(&change.tenant)) {
                         let newest = match &change.view {
-                            Some(stands) => pending_of(api, view, id, stands).await?,
+                            Some(current) => pending_of(api, view, id, current).await?,
                             None => BTreeMap::new(),
                         };
                         let held = rows_of(base, id);
@@ -232,7 +232,7 @@ impl FleetViews {
                     (!delta.is_empty()).then(|| json!(delta))
                 }
                 (Topic::Flow(id), Some(Base::Flow(shown))) => match gathered.flows.get(id) {
-                    Some(FlowChange { view: Some(stands), .. }) => shown.update(&stands.status, stands.revision),
+                    Some(FlowChange { view: Some(current), .. }) => shown.update(&current.status, current.revision),
                     Some(FlowChange { view: None, .. }) => Some(json!({ "deleted": true })),
                     None => None,
                 },
@@ -291,20 +291,25 @@ fn workers(snapshot: &Snapshot, view: &View) -> BTreeMap<String, Value> {
 /// The steps of a view that wait for a decision, by their ids.
 pub(super) async fn pending(api: &Api, view: &View) -> Result<BTreeMap<String, Value>, Problem> {
     let mut found = BTreeMap::new();
-    for (id, stands) in api.flows.driven() {
-        found.extend(pending_of(api, view, &id, &stands).await?);
+    for (id, current) in api.flows.driven() {
+        found.extend(pending_of(api, view, &id, &current).await?);
     }
     Ok(found)
 }
 
 /// Those of one flow.
-async fn pending_of(api: &Api, view: &View, id: &str, stands: &StatusView) -> Result<BTreeMap<String, Value>, Problem> {
-    if approvals(id, "", "", &stands.status).next().is_none() {
+async fn pending_of(
+    api: &Api,
+    view: &View,
+    id: &str,
+    current: &StatusView,
+) -> Result<BTreeMap<String, Value>, Problem> {
+    if approvals(id, "", "", &current.status).next().is_none() {
         return Ok(BTreeMap::new());
     }
     let document = flow_document(api, id).await?;
     let Some(flow) = document.filter(|flow| viewer(view).sees(&flow.tenant)) else { return Ok(BTreeMap::new()) };
-    let rows = approvals(id, &flow.name, flow.tenant.as_str(), &stands.status);
+    let rows = approvals(id, &flow.name, flow.tenant.as_str(), &current.status);
     Ok(rows.map(|row: PendingApproval| (row.id.clone(), object(&row))).collect())
 }
 
@@ -346,9 +351,9 @@ async fn flow_document(api: &Api, id: &str) -> Result<Option<FleetFlow>, Problem
 async fn flow_rows(api: &Api, changes: &BTreeMap<String, FlowChange>) -> Result<BTreeMap<String, Value>, Problem> {
     let mut rows = BTreeMap::new();
     for (id, change) in changes {
-        let Some(stands) = &change.view else { continue };
+        let Some(current) = &change.view else { continue };
         let Some(document) = flow_document(api, id).await? else { continue };
-        let row = FlowView::stands(FlowSummary::from(document), &stands.status);
+        let row = FlowView::row(FlowSummary::from(document), &current.status);
         rows.insert(id.clone(), object(&row));
     }
     Ok(rows)
@@ -413,8 +418,8 @@ mod tests {
     use super::*;
 
     fn changes(flows: usize, last: &str) -> Gathered {
-        let stands = Arc::new(StatusView { status: FlowStatus::default(), revision: 1, records: 0 });
-        let change = |tenant: &str| FlowChange { tenant: tenant.parse().unwrap(), view: Some(Arc::clone(&stands)) };
+        let current = Arc::new(StatusView { status: FlowStatus::default(), revision: 1, records: 0 });
+        let change = |tenant: &str| FlowChange { tenant: tenant.parse().unwrap(), view: Some(Arc::clone(&current)) };
         let others = (0..flows).map(|flow| (format!("f{flow:04}"), change("many")));
         let flows = others.chain([("last".to_owned(), change(last))]).collect();
         Gathered { flows, ..Gathered::default() }

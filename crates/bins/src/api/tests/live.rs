@@ -251,11 +251,12 @@ async fn while_the_store_is_silent_a_stream_ends_and_asks_to_come_again() {
     let store = MemoryFleet::new();
     let fixture = Fixture::on(store.clone()).await;
     store.silence(true);
-    let mut stream = Stream::open(&fixture, live("overview")).await;
+    let flow = format!("flow:{}", "0".repeat(8));
+    let mut stream = Stream::open(&fixture, live(&flow)).await;
     assert_eq!(stream.next().await.unwrap().kind, "hello");
     let bye = stream.next().await.unwrap();
     assert_eq!((bye.kind.as_str(), &bye.data["reason"]), ("bye", &json!("unavailable")));
     assert!(bye.data["retry_ms"].as_u64().unwrap() > 0 && stream.next().await.is_none());
     store.silence(false);
-    Stream::open(&fixture, live("overview")).await.about("snapshot", "overview").await;
+    Stream::open(&fixture, live(&flow)).await.about("refused", &flow).await;
 }

@@ -254,7 +254,7 @@ impl From<FlowSummary> for FlowView {
 
 impl FlowView {
     /// A flow in a list, as it stands now: what is listed may be behind.
-    pub(crate) fn stands(known: FlowSummary, status: &FlowStatus) -> Self {
+    pub(crate) fn row(known: FlowSummary, status: &FlowStatus) -> Self {
         let cancelled = CANCELLED.contains(&cause(status).as_str());
         let phase = status.phase.to_string();
         Self {

@@ -119,6 +119,7 @@ export function View() {
   }, [text]);
   const violations = checked?.report.violations ?? [];
   const bad = new Set(violations.filter(({ severity }) => severity === 'error').map(({ at }) => at?.line));
+  const errors = violations.filter(({ severity }) => severity === 'error').length + (checked?.report.omitted.errors ?? 0);
   const lines = text.split('\n').length;
   const one = checked?.flows.length === 1 ? checked.flows[0] : null;
   const missing = one?.parameters.find((parameter) => parameter.required && !values[parameter.name]);
@@ -204,7 +205,9 @@ export function View() {
                     ? one
                       ? `${one.steps} ${one.steps === 1 ? 'step' : 'steps'}`
                       : `${checked.flows.length} flows`
-                    : `${violations.filter(({ severity }) => severity === 'error').length + checked.report.omitted.errors} errors`}
+                    : errors === 1
+                      ? '1 error'
+                      : `${errors} errors`}
           </h2>
           {problem !== null && (
             <p class="tone-bad">

@@ -198,11 +198,11 @@ impl Flows {
         plan_of(&mut stored).map_err(unavailable)
     }
 
-    /// The flow with its plan and how it stands.
+    /// The plan of a flow and its current state.
     ///
     /// # Errors
     /// As of [`Flows::plan`].
-    pub async fn stands(&self, flow: &str) -> Result<(Plan, std::sync::Arc<StatusView>), Problem> {
+    pub async fn planned(&self, flow: &str) -> Result<(Plan, std::sync::Arc<StatusView>), Problem> {
         let live = self.changes(flow);
         let mut stored = self.inner.journal.load(flow).await.map_err(unavailable)?;
         let plan = plan_of(&mut stored).map_err(unavailable)?;
