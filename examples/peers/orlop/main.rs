@@ -1,5 +1,8 @@
 //! The job of docs/comparison.md as durable functions of Orlop: `cargo run -- DIR`.
 
+// Beside the other examples it is compiled with the lints of the workspace.
+#![allow(clippy::expect_used, clippy::print_stdout, unreachable_pub)]
+
 use orlop::durable::Durable;
 
 #[path = "../harness.rs"]

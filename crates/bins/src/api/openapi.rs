@@ -13,7 +13,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{InfoBuilder, OpenApiBuilder, RefOr, Required};
 
 use super::BASE;
-use super::route::{Method, Needs, Route, shape};
+use super::route::{Method, Needs, Repeat, Route, shape};
 use super::table::ROUTES;
 use super::view::problem::ProblemView;
 use crate::wire::problem::PROBLEM_JSON;
@@ -70,7 +70,7 @@ fn operation(
     for param in route.query {
         operation = operation.parameter(parameter(param.name, ParameterIn::Query, param.help));
     }
-    if route.method == Method::Post {
+    if route.method == Method::Post && route.repeat != Repeat::Reads {
         let help = "The request takes effect once; repeated within a day it gets the same answer.";
         operation = operation.parameter(parameter("Idempotency-Key", ParameterIn::Header, help));
     }

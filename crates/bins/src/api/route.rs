@@ -108,6 +108,8 @@ pub(super) enum Repeat {
     Secret,
     /// Not at all: what it takes can be used once.
     Never,
+    /// Not at all: it changes nothing, and is in no audit.
+    Reads,
 }
 
 /// A row of the table.

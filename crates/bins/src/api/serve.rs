@@ -138,7 +138,8 @@ impl Asked<'_> {
     /// What is noted of it: what changed something, or was refused.
     fn entry(self, api: &Api, answer: &Answer, who: Option<&Caller>, concern: &Concern) -> Option<AuditEntry> {
         let refused = answer.as_ref().err().map(|problem| problem.code);
-        if !self.route.method.writes() && !knocks(refused) && refused != Some(Code::Forbidden) {
+        let writes = self.route.method.writes() && self.route.repeat != Repeat::Reads;
+        if !writes && !knocks(refused) && refused != Some(Code::Forbidden) {
             return None;
         }
         // A caller who signs in has no identity until that is done.
@@ -216,7 +217,10 @@ async fn pass(
         let call = Call { caller, peer, concern, request_id, path, params, query, headers: parts.headers, body };
         call.check_query(route)?;
         match call.key()? {
-            Some(key) if route.method == Method::Post && !matches!(route.repeat, Repeat::Loop | Repeat::Never) => {
+            Some(key)
+                if route.method == Method::Post
+                    && !matches!(route.repeat, Repeat::Loop | Repeat::Never | Repeat::Reads) =>
+            {
                 let key = key.to_owned();
                 api.once(route, key, call).await
             }

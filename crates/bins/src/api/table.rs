@@ -187,7 +187,7 @@ pub(super) const ROUTES: &[Route] = &[
         .named("flows.validate", "Says what is wrong with a definition and what it would be; keeps nothing of it")
         .takes(BATCH, shape::<CheckFlow>)
         .gives(200, shape::<CheckedView>)
-        .repeats(Repeat::Never),
+        .repeats(Repeat::Reads),
     Route::new(Method::Get, "/flows", VIEWER, by!(flows::list))
         .named("flows.list", "Lists flows")
         .query(&[

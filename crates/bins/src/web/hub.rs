@@ -190,6 +190,15 @@ impl Hub {
         self.newest.send_replace(seq);
     }
 
+    /// The whole of a view could not be read: no stream goes on with what it had of it.
+    pub(crate) fn gap(&self, view: &View) {
+        let mut ring = self.ring();
+        let next = ring.seq + 1;
+        if let Some(watched) = ring.watched.get_mut(view) {
+            watched.since = next;
+        }
+    }
+
     /// Something was missed: every stream begins anew.
     pub(crate) fn restart(&self) {
         let seq = {
@@ -281,6 +290,19 @@ mod tests {
         assert_eq!(hub.watched(60_000).len(), 0);
         assert!(!hub.resumes(1, &wanted), "from now on it has a gap");
         assert_eq!((hub.seq_of("e-1"), hub.seq_of("f-1"), hub.seq_of("e")), (Some(1), None, None));
+    }
+
+    #[test]
+    fn a_view_that_could_not_be_read_is_resumed_by_nobody_until_it_is_read() {
+        let hub = Arc::new(Hub::new("e".to_owned()));
+        let wanted = [view(Topic::Flows), view(Topic::Jobs)];
+        let [flows, jobs] = wanted.clone().map(|view| hub.subscribe(view, since()));
+        hub.publish(flows.view(), &json!(1));
+        assert!(hub.resumes(1, &wanted));
+        hub.gap(jobs.view());
+        assert!(!hub.resumes(1, &wanted) && hub.resumes(1, &wanted[..1]));
+        hub.publish(jobs.view(), &json!(2));
+        assert!(hub.resumes(2, &wanted), "who has this delta has the whole too");
     }
 
     #[test]

@@ -205,6 +205,8 @@ on('every action of a flow, a job and a worker does what it says', async () => {
   assert.match(await act(page, 'Stop'), /flow stop/);
   await is('failed');
   assert.match(await act(page, 'Retry'), /flow retry/);
+  const again = JSON.parse(fleet.run('flow', 'list', '--target', 'fleet', '-o', 'json')).items.map((flow) => flow.name);
+  assert.ok(again.includes(`release-${flows}-r2`), `${again}`);
   assert.match(await act(page, 'Delete', { types: `release-${flows}` }), /flow delete/);
   await page.waitForURL(/\/ui\/flows$/);
   const second = submit();
@@ -219,6 +221,8 @@ on('every action of a flow, a job and a worker does what it says', async () => {
   await act(page, 'Cancel');
   await is('cancelled');
   await act(page, 'Submit again');
+  const jobs = JSON.parse(fleet.run('jobs', '-o', 'json')).items;
+  assert.equal(jobs.filter((one) => one.name === 'long').length, 2);
 
   await page.goto(`${fleet.url}/ui/workers`);
   await act(page, 'Cordon');

@@ -107,8 +107,8 @@ const LATE: &[Event] = &[
 
 /// The life of a flow by its visible phase.
 ///
-/// Rows named `3.4` hold that a suspended flow stays Suspended whatever its steps do. A flow can be suspended between its
-/// admission and the answer about its resources, so rule `T5` starts from Suspended too.
+/// A suspended flow stays Suspended whatever its steps do. One can be suspended between its admission and the answer about its
+/// resources: these can fail while it is Suspended too.
 pub static MACHINE: Machine<FlowPhase, Event, Guard> = Machine {
     name: "flow",
     terminal: &[FlowPhase::Succeeded, FlowPhase::Failed],

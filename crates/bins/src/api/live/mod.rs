@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use self::source::FleetViews;
 use super::auth::Caller;
 use super::call::{Call, internal, not_found};
+use super::guard::{PATIENCE, silent};
 use super::reply::{Answer, Reply};
 use super::state::Api;
 use super::view::flow_state::Shown;
@@ -114,8 +115,10 @@ async fn make(api: Weak<Api>, listening: Listening) {
             continue;
         }
         let publish = |view: &Arc<_>, data: &_| live.hub.publish(view, data);
-        if let Err(problem) = live.views.deltas(&api, &views, &gathered, publish).await {
+        let deltas = live.views.deltas(&api, || live.hub.watched(live.now()), &gathered, publish);
+        if let Err(problem) = tokio::time::timeout(PATIENCE, deltas).await.unwrap_or_else(|_| Err(silent())) {
             // The streams ask for the whole again, and end while that cannot be read.
+            live.views.forget().await;
             tracing::warn!(target: "orlop::api", problem = problem.chain(), "live views could not be brought up to date");
             live.hub.restart();
         }

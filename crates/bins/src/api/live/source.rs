@@ -160,32 +160,18 @@ impl FleetViews {
         Ok((value, number()))
     }
 
-    /// What changed of the views that somebody watches, each given to `publish`. After an error all of them have to begin anew.
+    /// What changed of the views that streams show, each given to `publish`. `watched` says which these are, once no other view begins.
+    /// After an error all of them have to begin anew, see [`Self::forget`].
     pub(super) async fn deltas(
         &self,
         api: &Api,
-        views: &[Arc<View>],
+        watched: impl FnOnce() -> Vec<Arc<View>>,
         gathered: &Gathered,
-        publish: impl FnMut(&Arc<View>, &Value),
-    ) -> Result<(), Problem> {
-        let mut bases = self.bases.lock().await;
-        bases.retain(|view, _| views.iter().any(|watched| **watched == *view));
-        let made = self.made(api, views, gathered, &mut bases, publish).await;
-        if made.is_err() {
-            // They lack what was gathered.
-            bases.clear();
-        }
-        made
-    }
-
-    async fn made(
-        &self,
-        api: &Api,
-        views: &[Arc<View>],
-        gathered: &Gathered,
-        bases: &mut BTreeMap<View, Base>,
         mut publish: impl FnMut(&Arc<View>, &Value),
     ) -> Result<(), Problem> {
+        let mut bases = self.bases.lock().await;
+        let views = &watched();
+        bases.retain(|view, _| views.iter().any(|watched| **watched == *view));
         let jobs = self.jobs(api, &shown_jobs(views, gathered)).await?;
         let flows = match views.iter().any(|view| view.topic == Topic::Flows) && !many_flows(gathered) {
             true => flow_rows(api, &gathered.flows).await?,
@@ -243,6 +229,11 @@ impl FleetViews {
             }
         }
         Ok(())
+    }
+
+    /// Forgets what was sent: changes are missing in it.
+    pub(super) async fn forget(&self) {
+        self.bases.lock().await.clear();
     }
 
     async fn jobs(&self, api: &Api, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Problem> {

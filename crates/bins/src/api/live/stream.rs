@@ -169,7 +169,9 @@ impl LiveStream {
                 let topics: Vec<Topic> = self.shown.keys().cloned().collect();
                 self.queue.push_back(resync(&topics, "lagged"));
                 for topic in topics {
-                    self.begin(topic).await;
+                    if !self.over {
+                        self.begin(topic).await;
+                    }
                 }
                 self.queue.pop_front()
             }
@@ -216,7 +218,7 @@ impl LiveStream {
         let wanted: Vec<Topic> = self.wanted.borrow_and_update().clone();
         self.shown.retain(|topic, _| wanted.contains(topic));
         for topic in wanted {
-            if !self.shown.contains_key(&topic) {
+            if !self.over && !self.shown.contains_key(&topic) {
                 self.begin(topic).await;
             }
         }
@@ -234,6 +236,7 @@ impl LiveStream {
             Err(problem) if problem.class == Class::Transient => {
                 tracing::debug!(target: "orlop::api", topic = %topic, problem = problem.chain(), "a topic cannot be read now");
                 self.over = true;
+                self.api.live.hub.gap(&source::view_of(topic, &self.caller));
                 bye("unavailable", UNAVAILABLE_MS)
             }
             Err(problem) => {

@@ -21,7 +21,7 @@ use super::super::view::flow::{FlowAccepted, FlowList, FlowOrdered, FlowView, St
 use super::super::view::flow_check::{CheckedFlow, CheckedView};
 use super::super::view::flow_order::{CancelFlow, CheckFlow, DecisionOrder, FlowOrder, NoOrder, RetryFlow};
 use crate::host::flow::Definition;
-use crate::host::scheduler::flows::{Accepted, Again, Decider, Driver, FlowSummary, NewFlow};
+use crate::host::scheduler::flows::{Accepted, Again, Checked, Decider, Driver, FlowSummary, NewFlow};
 
 /// States of a flow, as [`flow_state`] has them.
 const STATES: [&str; 5] = ["Pending", "Running", "Completed", "Failed", "Cancelled"];
@@ -88,11 +88,13 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn validate(api: Arc<Api>, call: Call) -> Answer {
     call.concern.decide();
     let asked: CheckFlow = call.json()?;
-    let checked = api.flows.check(&asked.definition, backend(asked.backend.as_deref())?).await?;
-    let graph = checked.graph.as_ref().map(serde_json::to_value).transpose().map_err(internal)?;
-    let flows = checked.flows.iter().map(CheckedFlow::from).collect();
-    let view = CheckedView { valid: !checked.flows.is_empty(), flows, report: checked.report.json(), graph };
-    Reply::json(200, &view)
+    let present = |checked: Checked| {
+        let graph = checked.graph.as_ref().map(serde_json::to_value).transpose().map_err(internal)?;
+        let flows = checked.flows.iter().map(CheckedFlow::from).collect();
+        let view = CheckedView { valid: !checked.flows.is_empty(), flows, report: checked.report.json(), graph };
+        serde_json::to_value(view).map_err(internal)
+    };
+    Reply::json(200, &api.flows.check(&asked.definition, backend(asked.backend.as_deref())?, present).await?)
 }
 
 /// GET /flows

@@ -11,13 +11,13 @@ use crate::host::flow::Definition;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FlowChecked)]
 pub(crate) struct CheckedView {
-    /// It can be submitted
+    /// It has no errors
     pub(crate) valid: bool,
     pub(crate) flows: Vec<CheckedFlow>,
     /// `violations`: severity, code, path, message, help, at: file, line and column from 1; `omitted`: how many more there are
     #[schema(value_type = Object)]
     pub(crate) report: Value,
-    /// Where there is one flow: its graph, as of `GET /flows/{id}/graph` with `fold=never`
+    /// Where there is one flow, of at most 10 000 steps: its graph, as of `GET /flows/{id}/graph` with `fold=never`
     #[schema(value_type = Option<Object>)]
     pub(crate) graph: Option<Value>,
 }

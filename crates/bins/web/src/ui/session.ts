@@ -36,6 +36,8 @@ export async function signOut(): Promise<void> {
     await change('DELETE', '/session', {}, '');
   } finally {
     proof.clear();
+    // Such as a text that was not submitted.
+    sessionStorage.clear();
     session.value = null;
   }
 }

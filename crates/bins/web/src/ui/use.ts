@@ -17,19 +17,37 @@ export interface Read<T> {
 export function useGet<T>(path: string | null): Read<T> {
   const [state, set] = useState<{ path: string | null; value: T | null; asked: number; problem: unknown }>({ path, value: null, asked: 0, problem: null });
   const [round, next] = useState(0);
+  const reading = useRef(false);
+  const afterwards = useRef(false);
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
     const asked = Date.now();
+    reading.current = true;
+    const end = () => {
+      reading.current = false;
+      if (afterwards.current) next((value) => value + 1);
+      afterwards.current = false;
+    };
     get<T>(path, stop.signal).then(
-      (value) => set({ path, value, asked, problem: null }),
+      (value) => {
+        if (stop.signal.aborted) return;
+        set({ path, value, asked, problem: null });
+        end();
+      },
       (problem: unknown) => {
-        if (!stop.signal.aborted) set((old) => ({ path, value: old.path === path ? old.value : null, asked: old.asked, problem }));
+        if (stop.signal.aborted) return;
+        set((old) => ({ path, value: old.path === path ? old.value : null, asked: old.asked, problem }));
+        end();
       },
     );
     return () => stop.abort();
   }, [path, round]);
-  const again = useCallback(() => next((value) => value + 1), []);
+  // A read that is under way is finished first: changes that come all the time do not keep it from ending.
+  const again = useCallback(() => {
+    if (reading.current) afterwards.current = true;
+    else next((value) => value + 1);
+  }, []);
   return { value: state.path === path ? state.value : null, asked: state.asked, problem: state.problem, again };
 }
 
@@ -83,16 +101,19 @@ export function useRows<T extends { id: string }>(topic: string, path: string, p
   }, [value]);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let follows = false;
-    const first = setTimeout(() => begin(true), PATIENCE);
+    let opened = false;
+    const first = setTimeout(() => {
+      opened = true;
+      begin(true);
+    }, PATIENCE);
     const stop = listen(topic, (kind, data) => {
       if (kind === 'refused') return begin(true);
       const { rows, gone, many } = (data ?? {}) as Rows<T>;
       if (kind === 'snapshot' && !rows) {
         // Its rows are read as a list; what a broken stream missed is in that.
+        if (opened) again();
+        opened = true;
         begin(true);
-        if (follows || last.current > 0) again();
-        follows = true;
         return;
       }
       if (many) {

@@ -1,6 +1,6 @@
 // A flow to be submitted: a text that the server looks at as it is written, its parameters, and the graph it would be.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { send } from '../api/client';
 import type { FlowState, Graph, Page } from '../api/types';
 import { GraphCanvas } from '../graph/canvas';
@@ -34,18 +34,23 @@ interface Checked {
 
 /** After so long without a key the text is looked at. */
 const REST = 400;
+/** After so long a check that failed is tried again. */
+const AGAIN = 3000;
 const DRAFT = 'orlop-draft';
 /** Texts that are longer are not kept over a reload. */
 const KEPT = 1 << 20;
+/** The largest file that is opened, which is what the server takes. */
+const LARGEST = 8 << 20;
+/** Lines that have their number beside them. */
+const NUMBERED = 20_000;
 
-/** What the server says of a text. */
+/** What the server says of this text; none while that is not known. */
 function useChecked(text: string, backend: string): { checked: Checked | null; problem: unknown } {
-  const [state, set] = useState<{ checked: Checked | null; problem: unknown }>({ checked: null, problem: null });
+  const [state, set] = useState<{ text: string; backend: string; checked: Checked | null; problem: unknown }>({ text, backend, checked: null, problem: null });
+  const [round, next] = useState(0);
   useEffect(() => {
-    if (!text.trim()) {
-      set({ checked: null, problem: null });
-      return;
-    }
+    if (!text.trim()) return;
+    let retry: ReturnType<typeof setTimeout> | undefined;
     const stop = new AbortController();
     const more = { 'Content-Type': 'application/json' };
     const timer = setTimeout(() => {
@@ -53,18 +58,21 @@ function useChecked(text: string, backend: string): { checked: Checked | null; p
       send('/flows/validate', { method: 'POST', more, body, signal: stop.signal })
         .then((response) => response.json())
         .then(
-          (checked: Checked) => set({ checked, problem: null }),
+          (checked: Checked) => set({ text, backend, checked, problem: null }),
           (problem: unknown) => {
-            if (!stop.signal.aborted) set({ checked: null, problem });
+            if (stop.signal.aborted) return;
+            set({ text, backend, checked: null, problem });
+            retry = setTimeout(() => next((value) => value + 1), AGAIN);
           },
         );
     }, REST);
     return () => {
       clearTimeout(timer);
+      clearTimeout(retry);
       stop.abort();
     };
-  }, [text, backend]);
-  return state;
+  }, [text, backend, round]);
+  return state.text === text && state.backend === backend ? state : { checked: null, problem: null };
 }
 
 /** A flow of which nothing has begun. */
@@ -104,6 +112,16 @@ function draft(): string {
   return sessionStorage.getItem(DRAFT) ?? '';
 }
 
+function keep(text: string): void {
+  sessionStorage.removeItem(DRAFT);
+  if (!text || text.length > KEPT) return;
+  try {
+    sessionStorage.setItem(DRAFT, text);
+  } catch {
+    // There is no room: the text is not kept over a reload.
+  }
+}
+
 export function View() {
   const [text, setText] = useState(draft);
   const [name, setName] = useState('');
@@ -114,9 +132,8 @@ export function View() {
   const area = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLPreElement>(null);
   const { checked, problem } = useChecked(text, backend);
-  useEffect(() => {
-    if (text.length <= KEPT) sessionStorage.setItem(DRAFT, text);
-  }, [text]);
+  const [refused, setRefused] = useState('');
+  useEffect(() => keep(text), [text]);
   const violations = checked?.report.violations ?? [];
   const bad = new Set(violations.filter(({ severity }) => severity === 'error').map(({ at }) => at?.line));
   const errors = violations.filter(({ severity }) => severity === 'error').length + (checked?.report.omitted.errors ?? 0);
@@ -127,7 +144,9 @@ export function View() {
   const why = !text.trim()
     ? 'write a flow first'
     : !checked
-      ? 'the server is looking at it'
+      ? problem
+        ? 'it could not be checked'
+        : 'the server checks it'
       : !checked.valid
         ? 'the flow has errors'
         : !one
@@ -141,10 +160,26 @@ export function View() {
     area.current?.setSelectionRange(at, at + 1);
     if (area.current) area.current.scrollTop = Math.max(0, (line - 4) * 18);
   };
+  const newest = useRef<File | null>(null);
   const take = async (files: FileList | null | undefined) => {
     const file = files?.[0];
-    if (file) setText(await file.text());
+    if (!file) return;
+    newest.current = file;
+    setRefused(file.size > LARGEST ? `${file.name} is larger than 8 MiB` : '');
+    if (file.size > LARGEST) return;
+    try {
+      const read = await file.text();
+      // As the text area has its lines.
+      if (newest.current === file) setText(read.replace(/\r\n?/g, '\n'));
+    } catch {
+      setRefused(`${file.name} cannot be read`);
+    }
   };
+  const numbers = useMemo(
+    () => Array.from({ length: Math.min(lines, NUMBERED) }, (_, line) => `${bad.has(line + 1) ? '✖ ' : ''}${line + 1}`).join('\n'),
+    [lines, checked],
+  );
+  const preview = useMemo(() => (checked?.graph ? { graph: checked.graph, state: pending(checked.graph) } : null), [checked]);
   const command = ['orlop', 'flow', 'submit', 'flow.yaml', '--target', 'fleet'];
   if (name) command.push('--name', name);
   if (tenant) command.push('--tenant', tenant);
@@ -166,12 +201,7 @@ export function View() {
             }}
           >
             <pre class="gutter" ref={gutter} aria-hidden="true">
-              {Array.from({ length: Math.min(lines, 20_000) }, (_, line) => (
-                <span key={line} class={bad.has(line + 1) ? 'tone-bad' : ''}>
-                  {line + 1}
-                  {'\n'}
-                </span>
-              ))}
+              {numbers}
             </pre>
             <textarea
               ref={area}
@@ -191,16 +221,21 @@ export function View() {
               Open a file <input type="file" accept=".yaml,.yml,.json" onChange={(event) => void take(event.currentTarget.files)} />
             </label>
           </p>
-          {checked?.graph && <GraphCanvas graph={checked.graph} state={pending(checked.graph)} chosen={null} choose={() => {}} />}
+          {refused && (
+            <p class="tone-bad" role="alert">
+              <Text text={refused} />
+            </p>
+          )}
+          {preview && <GraphCanvas graph={preview.graph} state={preview.state} chosen={null} choose={() => {}} />}
         </div>
         <aside class="panel" aria-label="What is submitted">
           <h2 aria-live="polite">
             {!text.trim()
               ? 'Nothing yet'
               : problem
-                ? 'Not looked at'
+                ? 'Not checked'
                 : !checked
-                  ? 'Looking…'
+                  ? 'Checking…'
                   : checked.valid
                     ? one
                       ? `${one.steps} ${one.steps === 1 ? 'step' : 'steps'}`

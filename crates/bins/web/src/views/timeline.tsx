@@ -1,6 +1,6 @@
 // The steps of a flow over time: a row for each that has begun, in order of start. Only the rows in view are drawn.
 
-import { useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import type { FlowState, Graph } from '../api/types';
 import { Text, useNow } from '../ui/parts';
 import { clock, span } from '../text/format';
@@ -49,12 +49,17 @@ const STEPS = [
   ...[1, 2, 7, 14, 30, 90, 365].map((count) => count * DAY),
 ];
 
-/** Round times of a range, at most so many. */
-export function ticks({ from, to }: Range, most: number): number[] {
-  const step = STEPS.find((step) => (to - from) / step <= most) ?? STEPS[STEPS.length - 1] ?? DAY;
+/** Times of a range that are round after `begin`, at most so many. */
+export function ticks({ from, to }: Range, begin: number, most: number): number[] {
+  const step = STEPS.find((step) => (to - from) / step < most) ?? STEPS[STEPS.length - 1] ?? DAY;
   const found: number[] = [];
-  for (let time = Math.ceil(from / step) * step; time <= to && found.length <= most; time += step) found.push(time);
+  for (let time = begin + Math.ceil((from - begin) / step) * step; time <= to && found.length < most; time += step) found.push(time);
   return found;
+}
+
+/** Midnight before a time, by the clock of this machine. */
+function midnight(time: number): number {
+  return new Date(time).setHours(0, 0, 0, 0);
 }
 
 /** A time as a share of a range, within it. */
@@ -62,10 +67,18 @@ export function share(time: number, { from, to }: Range): number {
   return Math.min(1, Math.max(0, (time - from) / Math.max(1, to - from)));
 }
 
-function label(time: number, range: Range): string {
-  if (range.to - range.from < 10 * SECOND) return `+${span(time - range.from)}`;
-  if (range.to - range.from > 2 * DAY) return new Date(time).toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
+/** A tick as it is named: within seconds since the flow began, else by the clock or the day. */
+function label(time: number, range: Range, begin: number): string {
+  const length = range.to - range.from;
+  if (length < SECOND) return `+${Math.round(time - begin)}ms`;
+  if (length < 10 * SECOND) return `+${((time - begin) / SECOND).toFixed(1)}s`;
+  if (length > 2 * DAY) return new Date(time).toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
   return clock(time, false);
+}
+
+/** The second half of a range. */
+function later({ from, to }: Range): Range {
+  return { from: Math.min(to - SHORTEST, (from + to) / 2), to };
 }
 
 const percent = (share: number) => `${(share * 100).toFixed(3)}%`;
@@ -84,7 +97,7 @@ export function Timeline({ graph, state, chosen, choose }: Props) {
   const [drag, setDrag] = useState<Range | null>(null);
   const [top, setTop] = useState(0);
   const box = useRef<HTMLDivElement>(null);
-  const rows = rowsOf(state);
+  const rows = useMemo(() => rowsOf(state), [state]);
   const first = rows[0];
   if (!first) return <p class="faint">No step has begun yet.</p>;
   const whole = { from: state.flow.started_at ?? first.from, to: Math.max(ended ?? now, first.from + SHORTEST) };
@@ -121,9 +134,9 @@ export function Timeline({ graph, state, chosen, choose }: Props) {
           onPointerUp={up}
           onPointerCancel={() => setDrag(null)}
         >
-          {ticks(range, 8).map((time) => (
+          {ticks(range, range.to - range.from < 10 * SECOND ? whole.from : midnight(range.from), 8).map((time) => (
             <span key={time} class="tick" style={{ left: percent(share(time, range)) }}>
-              {label(time, range)}
+              {label(time, range, whole.from)}
             </span>
           ))}
           {drag && (
@@ -136,9 +149,14 @@ export function Timeline({ graph, state, chosen, choose }: Props) {
             />
           )}
         </div>
-        <button type="button" class="quiet" disabled={zoom === null} onClick={() => setZoom(null)}>
-          all
-        </button>
+        <span class="zoom-time">
+          <button type="button" class="quiet" title="Show half of the time, to its end" onClick={() => setZoom(later(range))}>
+            +
+          </button>
+          <button type="button" class="quiet" title="Show all of the time" disabled={zoom === null} onClick={() => setZoom(null)}>
+            all
+          </button>
+        </span>
       </div>
       <ol style={{ height: `${rows.length * HEIGHT}px` }}>
         {drawn.map((row, place) => (
@@ -176,6 +194,9 @@ function Line({ row, top, range, now, name, phase, chosen, choose }: LineProps) 
   const [left, right] = [share(row.from, range), share(to, range)];
   const retry = row.retry !== null && row.retry > to ? share(row.retry, range) : null;
   const outside = row.from > range.to || to < range.from;
+  // Beside the bar where there is room, else in it.
+  const inside = right > 0.85 && left < 0.15;
+  const place = right <= 0.85 ? { left: percent(right) } : inside ? { left: percent(left) } : { right: percent(1 - left) };
   return (
     <li class={chosen ? 'timeline-row chosen' : 'timeline-row'} style={{ top: `${top}px` }}>
       <button type="button" class="link" aria-pressed={chosen} onClick={choose}>
@@ -186,7 +207,7 @@ function Line({ row, top, range, now, name, phase, chosen, choose }: LineProps) 
           <span class={`span fill-${shown.tone}`} style={{ left: percent(left), width: percent(Math.max(right - left, 0.001)) }} />
         )}
         {retry !== null && <span class="span delay" style={{ left: percent(right), width: percent(retry - right) }} />}
-        <span class={right > 0.8 ? 'note before' : 'note'} style={right > 0.8 ? { right: percent(1 - left) } : { left: percent(right) }}>
+        <span class={outside ? 'visually-hidden' : inside ? 'note inside' : 'note'} style={place}>
           <span aria-hidden="true">{shown.symbol}</span> <span class="visually-hidden">{shown.word}, </span>
           {span(to - row.from)}
         </span>

@@ -44,6 +44,10 @@ impl Normal {
 
     fn members(&mut self, members: &Map<String, Value>) -> Map<String, Value> {
         let mut out = Map::new();
+        // First, for members that come before it may hold it.
+        if let Some(uid) = members.get("uid").and_then(Value::as_str) {
+            self.uid(uid);
+        }
         for (name, value) in members {
             let masked = match name.as_str() {
                 _ if LEFT_OUT.contains(&name.as_str()) => continue,

@@ -1,6 +1,7 @@
-//! Definitions that are only looked at: everything that is wrong with them, and what they would be.
+//! Definitions that are only checked: everything that is wrong with them, and what they would be.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_core::error::{Code, Problem};
 use orlop_core::spec::job::StepBackend;
@@ -13,13 +14,17 @@ use super::pipeline::definition_text;
 use super::submit::limits;
 use crate::host::flow::{Definition, definitions};
 
+/// The most steps, and the most edges, of a graph that is shown.
+const STEPS: usize = 10_000;
+const EDGES: usize = 50_000;
+
 /// What a definition is.
 pub(crate) struct Checked {
     /// Its flows; none where it is wrong.
     pub(crate) flows: Vec<Definition>,
     /// What is wrong, and warnings.
     pub(crate) report: Report,
-    /// The graph, where it holds one flow that can be drawn.
+    /// The graph, where it holds one flow that is not too large to be shown.
     pub(crate) graph: Option<PlanLayout>,
 }
 
@@ -28,26 +33,35 @@ fn check(text: &str, backend: StepBackend) -> Checked {
         Err(report) => Checked { flows: Vec::new(), report, graph: None },
         Ok((flows, report)) => {
             let graph = match flows.as_slice() {
-                [one] => of_plan(&one.plan, Fold::Never).ok(),
+                [one] if one.plan.len() <= STEPS => of_plan(&one.plan, Fold::Never).ok(),
                 _ => None,
             };
-            Checked { flows, report, graph }
+            Checked { flows, report, graph: graph.filter(|graph| graph.edges.from.len() <= EDGES) }
         }
     }
 }
 
 impl Flows {
-    /// Looks at a definition; nothing is kept of it. A few are read at once, beside what the server does meanwhile.
+    /// Checks a definition; nothing is kept of it. `present` makes the answer, on the thread that has read the text.
     ///
     /// # Errors
-    /// The server itself fails.
-    pub(crate) async fn check(&self, definition: &Value, backend: StepBackend) -> Result<Checked, Problem> {
+    /// RateLimited while as many as may be are checked; an error of the server or of `present`.
+    pub(crate) async fn check(
+        &self,
+        definition: &Value,
+        backend: StepBackend,
+        present: impl FnOnce(Checked) -> Result<Value, Problem> + Send + 'static,
+    ) -> Result<Value, Problem> {
+        let permit = Arc::clone(&self.inner.checkers).try_acquire_owned().map_err(|_| {
+            let problem = Problem::coded(Code::RateLimited, "other definitions are being checked; ask again");
+            problem.retry_after(Duration::from_secs(1))
+        })?;
         let text = definition_text(definition);
-        let permit = Arc::clone(&self.inner.readers).acquire_owned().await;
         let reading = tokio::task::spawn_blocking(move || {
+            // Held to the end, also where the caller has gone.
             let _permit = permit;
-            check(&text, backend)
+            present(check(&text, backend))
         });
-        reading.await.map_err(|error| Problem::coded(Code::Internal, error.to_string()))
+        reading.await.unwrap_or_else(|error| Err(Problem::coded(Code::Internal, error.to_string())))
     }
 }

@@ -30,6 +30,7 @@ use orlop_core::error::{Class, Problem};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
+pub(crate) use self::check::Checked;
 pub use self::facts::Driver;
 pub use self::jobs::ServerFleet;
 pub use self::journal::{FleetJournal, MayWrite};
@@ -61,6 +62,8 @@ struct Inner {
     pipelines: tokio::sync::Mutex<()>,
     /// As many definitions are read at once.
     readers: Arc<Semaphore>,
+    /// As many are only checked at once.
+    checkers: Arc<Semaphore>,
 }
 
 /// Definitions that are read at once: each takes a core, and memory by its size.
@@ -111,8 +114,9 @@ impl Flows {
         let journal = Arc::new(FleetJournal::new(Arc::clone(handle.store()), may_write));
         let (keys, live, pipelines) = (Arc::default(), Mutex::default(), tokio::sync::Mutex::default());
         let (ready, expiry) = (watch::Sender::new(false), Arc::default());
-        let readers = Arc::new(Semaphore::new(READERS));
-        let flows = Self { inner: Arc::new(Inner { handle, journal, keys, live, expiry, ready, pipelines, readers }) };
+        let [readers, checkers] = [(); 2].map(|()| Arc::new(Semaphore::new(READERS)));
+        let inner = Inner { handle, journal, keys, live, expiry, ready, pipelines, readers, checkers };
+        let flows = Self { inner: Arc::new(inner) };
         // A task that held the flows would keep them for ever; it ends with the server.
         tokio::spawn(drive::supervise(Arc::downgrade(&flows.inner), flows.inner.handle.status_changes()));
         flows
