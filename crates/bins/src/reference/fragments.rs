@@ -13,7 +13,7 @@ use super::examples::{Block, blocks, root};
 use crate::host::flow::definitions;
 
 /// How files of other programs begin.
-const FOREIGN: [&str; 2] = ["# prometheus.yml", "# kustomization.yaml"];
+const FOREIGN: [&str; 3] = ["# prometheus.yml", "# kustomization.yaml", "# cronjob.yaml"];
 
 fn yaml(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
@@ -69,7 +69,7 @@ fn performer(part: &Value) -> Result<(), String> {
 fn check(block: &Block, before: &str) -> Result<(), String> {
     let first = block.text.lines().next().unwrap_or_default();
     if FOREIGN.iter().any(|head| first.starts_with(head)) {
-        return yaml(&block.text).map(|_| ());
+        return block.text.split("\n---\n").try_for_each(|document| yaml(document).map(|_| ()));
     }
     if first.starts_with("    - ") {
         let text = format!("{before}{}", block.text);

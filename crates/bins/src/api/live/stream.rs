@@ -49,6 +49,8 @@ pub(super) struct LiveStream {
     /// Has all deltas up to this one.
     at: u64,
     queue: VecDeque<Bytes>,
+    /// The id of the last event of an earlier stream, until it is known whether this one goes on there.
+    last: Option<String>,
     ping: Instant,
     over: bool,
     _permit: StreamPermit,
@@ -81,13 +83,14 @@ impl LiveStream {
         let (news, status, at) = (api.live.hub.news(), api.handle.status_changes(), api.live.hub.seq());
         let ping = Instant::now() + PING;
         let (shown, queue) = (BTreeMap::new(), VecDeque::new());
-        Self { api, caller, id, wanted, news, status, shown, at, queue, ping, over: false, _permit: permit }
+        let (last, over) = (None, false);
+        Self { api, caller, id, wanted, news, status, shown, at, queue, last, ping, over, _permit: permit }
     }
 
     /// Its bytes. `last`: the id of the last event that the page had of an earlier stream.
     pub(super) fn body(mut self, last: Option<String>) -> Body {
         self.queue.push_back(self.hello());
-        self.resume(last.as_deref());
+        self.last = last;
         Body::from_stream(stream::unfold(self, |mut stream| async move {
             let bytes = stream.next().await?;
             Some((Ok::<_, Infallible>(bytes), stream))
@@ -109,13 +112,13 @@ impl LiveStream {
     }
 
     /// Goes on where an earlier stream was cut, if all its topics were made without a gap since.
-    fn resume(&mut self, last: Option<&str>) {
-        let Some(last) = last else { return };
+    async fn resume(&mut self, last: &str) {
         let wanted: Vec<Topic> = self.wanted.borrow().clone();
         let views: Vec<View> = wanted.iter().map(|topic| source::view_of(topic.clone(), &self.caller)).collect();
+        let sees_all = tokio::time::timeout(PATIENCE, self.sees(&wanted)).await.unwrap_or(false);
         let hub = &self.api.live.hub;
         match hub.seq_of(last) {
-            Some(seq) if hub.resumes(seq, &views) => {
+            Some(seq) if sees_all && hub.resumes(seq, &views) => {
                 self.at = seq;
                 self.wanted.mark_unchanged();
                 let live = &self.api.live;
@@ -131,6 +134,16 @@ impl LiveStream {
         }
     }
 
+    /// Whether the caller may see all of these: views of one flow or job are the same for all who may.
+    async fn sees(&self, topics: &[Topic]) -> bool {
+        for topic in topics {
+            if check(&self.api, &self.caller, topic).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// What goes out next; none once it is over.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
@@ -139,6 +152,10 @@ impl LiveStream {
             }
             if self.over {
                 return None;
+            }
+            if let Some(last) = self.last.take() {
+                self.resume(&last).await;
+                continue;
             }
             if self.wanted.has_changed().unwrap_or(false) {
                 self.change_topics().await;

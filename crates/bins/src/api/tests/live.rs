@@ -260,3 +260,29 @@ async fn while_the_store_is_silent_a_stream_ends_and_asks_to_come_again() {
     store.silence(false);
     Stream::open(&fixture, live(&flow)).await.about("refused", &flow).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_foreign_is_not_resumed_either() {
+    let fixture = Fixture::new().await;
+    let admin = fixture.token(None, "admin", &["*"]).await;
+    fixture.tenants(Some(&admin), &["own", "foreign"]).await;
+    let own = fixture.token(Some(&admin), "submitter", &["own"]).await;
+    let flow = submit_flow(&fixture, &admin, "foreign", "foreign-flow").await;
+    let job = Ask::post("/jobs", &noop(&json!({ "tenant": "foreign", "name": "foreign-job" }))).token(&admin);
+    let job = fixture.ask(job).await.body()["id"].as_str().unwrap().to_owned();
+    let topics = [format!("flow:{flow}"), format!("job:{job}")];
+    let mut watched = Stream::open(&fixture, live(&topics.join(",")).token(&admin)).await;
+    for topic in &topics {
+        watched.about("snapshot", topic).await;
+    }
+    let mut hello = Stream::open(&fixture, live("").token(&own)).await;
+    let hello = hello.next().await.unwrap().data;
+    let last = format!("{}-{}", hello["epoch"].as_str().unwrap(), hello["seq"]);
+    for topic in &topics {
+        let mut stream = Stream::open(&fixture, live(topic).token(&own).with("last-event-id", &last)).await;
+        let refused = stream.about("refused", topic).await;
+        assert_eq!(refused.data["problem"]["status"], 404, "{:?}", refused.data);
+        assert!(stream.held.iter().all(|event| event.kind == "hello" || event.kind == "resync"), "{:?}", stream.held);
+    }
+    fixture.end().await;
+}

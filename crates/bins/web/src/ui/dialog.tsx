@@ -77,6 +77,8 @@ function Open({ action }: { action: Action }) {
     const body = { ...action.body, ...(action.reason && reason ? { reason } : {}) };
     try {
       const answer = await change(action.method, action.path, body, key.current);
+      // Once it is closed, what follows is not wanted any more.
+      if (asked.value !== action) return;
       action.done?.(answer);
       close();
     } catch (caught) {

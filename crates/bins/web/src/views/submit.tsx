@@ -7,6 +7,8 @@ import { GraphCanvas } from '../graph/canvas';
 import { go, href } from '../ui/address';
 import { Do } from '../ui/dialog';
 import { Command, Text } from '../ui/parts';
+import { visible } from '../text/format';
+import { session } from '../ui/session';
 import { useGet } from '../ui/use';
 
 interface Violation {
@@ -108,15 +110,20 @@ export function offsetOf(text: string, line: number, column: number): number {
   return start + [...rest].slice(0, column - 1).join('').length;
 }
 
+/** The draft of the caller: another one who signs in here does not see it. */
+function place(): string {
+  return `${DRAFT} ${session.value?.caller ?? ''}`;
+}
+
 function draft(): string {
-  return sessionStorage.getItem(DRAFT) ?? '';
+  return sessionStorage.getItem(place()) ?? '';
 }
 
 function keep(text: string): void {
-  sessionStorage.removeItem(DRAFT);
+  sessionStorage.removeItem(place());
   if (!text || text.length > KEPT) return;
   try {
-    sessionStorage.setItem(DRAFT, text);
+    sessionStorage.setItem(place(), text);
   } catch {
     // There is no room: the text is not kept over a reload.
   }
@@ -128,7 +135,8 @@ export function View() {
   const tenants = useGet<Page<{ name: string }>>('/tenants').value?.items ?? [];
   const [tenant, setTenant] = useState('');
   const [backend, setBackend] = useState('docker');
-  const [values, setValues] = useState<Record<string, string>>({});
+  const [values, setValues] = useState<Map<string, string>>(new Map());
+  const setValue = (name: string, value: string) => setValues(new Map(values).set(name, value));
   const area = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLPreElement>(null);
   const { checked, problem } = useChecked(text, backend);
@@ -139,8 +147,8 @@ export function View() {
   const errors = violations.filter(({ severity }) => severity === 'error').length + (checked?.report.omitted.errors ?? 0);
   const lines = text.split('\n').length;
   const one = checked?.flows.length === 1 ? checked.flows[0] : null;
-  const missing = one?.parameters.find((parameter) => parameter.required && !values[parameter.name]);
-  const given = Object.fromEntries(Object.entries(values).filter(([key, value]) => value && one?.parameters.some((known) => known.name === key)));
+  const missing = one?.parameters.find((parameter) => parameter.required && !values.get(parameter.name));
+  const given = Object.fromEntries([...values].filter(([key, value]) => value && one?.parameters.some((known) => known.name === key)));
   const why = !text.trim()
     ? 'write a flow first'
     : !checked
@@ -272,7 +280,7 @@ export function View() {
           <form class="form" onSubmit={(event) => event.preventDefault()}>
             <label>
               Name <span class="faint">in place of the one in the text</span>
-              <input value={name} placeholder={one?.name ?? ''} onInput={(event) => setName(event.currentTarget.value)} autocomplete="off" />
+              <input value={name} placeholder={visible(one?.name ?? '', 256)} onInput={(event) => setName(event.currentTarget.value)} autocomplete="off" />
             </label>
             <label>
               Tenant
@@ -303,21 +311,21 @@ export function View() {
                 )}
                 {parameter.enum.length > 0 ? (
                   <select
-                    value={values[parameter.name] ?? parameter.value ?? ''}
-                    onChange={(event) => setValues({ ...values, [parameter.name]: event.currentTarget.value })}
+                    value={values.get(parameter.name) ?? parameter.value ?? ''}
+                    onChange={(event) => setValue(parameter.name, event.currentTarget.value)}
                   >
                     {parameter.required && <option value="">choose</option>}
                     {parameter.enum.map((choice) => (
                       <option key={choice} value={choice}>
-                        {choice}
+                        {visible(choice, 256)}
                       </option>
                     ))}
                   </select>
                 ) : (
                   <input
-                    value={values[parameter.name] ?? ''}
-                    placeholder={parameter.value ?? ''}
-                    onInput={(event) => setValues({ ...values, [parameter.name]: event.currentTarget.value })}
+                    value={values.get(parameter.name) ?? ''}
+                    placeholder={visible(parameter.value ?? '', 256)}
+                    onInput={(event) => setValue(parameter.name, event.currentTarget.value)}
                     autocomplete="off"
                   />
                 )}
@@ -330,14 +338,14 @@ export function View() {
               why={why}
               action={{
                 title: 'Submit',
-                says: `${name || one?.name || 'The flow'} is begun${tenant ? ` for the tenant ${tenant}` : ''}.`,
+                says: visible(`${name || one?.name || 'The flow'} is begun${tenant ? ` for the tenant ${tenant}` : ''}.`, 512),
                 role: 'submitter',
                 method: 'POST',
                 path: '/flows',
                 body: { definition: text, parameters: given, backend, ...(name ? { name } : {}), ...(tenant ? { tenant } : {}) },
                 command,
                 done: (answer) => {
-                  sessionStorage.removeItem(DRAFT);
+                  keep('');
                   go(href(['flows', (answer as { id: string }).id]));
                 },
               }}

@@ -28,15 +28,20 @@ pub(crate) struct Checked {
     pub(crate) graph: Option<PlanLayout>,
 }
 
+fn edges(definition: &Definition) -> usize {
+    let spec = &definition.manifest.flow.spec;
+    spec.steps.iter().chain(&spec.finally).map(|step| step.dependencies.len()).sum()
+}
+
 fn check(text: &str, backend: StepBackend) -> Checked {
     match definitions("definition", text, limits(backend), TextLimits::default()) {
         Err(report) => Checked { flows: Vec::new(), report, graph: None },
         Ok((flows, report)) => {
             let graph = match flows.as_slice() {
-                [one] if one.plan.len() <= STEPS => of_plan(&one.plan, Fold::Never).ok(),
+                [one] if one.plan.len() <= STEPS && edges(one) <= EDGES => of_plan(&one.plan, Fold::Never).ok(),
                 _ => None,
             };
-            Checked { flows, report, graph: graph.filter(|graph| graph.edges.from.len() <= EDGES) }
+            Checked { flows, report, graph }
         }
     }
 }
